@@ -1,0 +1,1 @@
+"""The client: typed calls, one sender, heartbeat, leases as context managers."""

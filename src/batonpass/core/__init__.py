@@ -1,0 +1,1 @@
+"""Pure law: no input or output, no clock, no third-party import."""

@@ -1,0 +1,42 @@
+"""Time as the rooms see it: a database instant, or a moment a test has set."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Final, Protocol
+
+from batonpass.core.ids import Instant
+
+MICROS_PER_MS: Final = 1_000
+MICROS_PER_S: Final = 1_000_000
+
+
+class Clock(Protocol):
+    """Where the store's time comes from. Production passes `DatabaseClock`."""
+
+    def moment(self) -> Instant | None:
+        """Return the moment to use, or None for the database's own clock."""
+        ...
+
+
+class DatabaseClock:
+    """The database decides what time it is; nothing else in the system does."""
+
+    def moment(self) -> Instant | None:
+        """Return None: ask the database."""
+        return None
+
+
+def micros(span: timedelta) -> int:
+    """Return `span` in whole microseconds."""
+    return span // timedelta(microseconds=1)
+
+
+def iso(instant: Instant) -> str:
+    """Return `instant` as RFC 3339 with milliseconds and an offset: ``2026-10-01T22:05:36.923+00:00``."""
+    return moment(instant).isoformat(timespec="milliseconds")
+
+
+def moment(instant: Instant) -> datetime:
+    """Return `instant` as an aware datetime in UTC."""
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=instant)

@@ -1,0 +1,163 @@
+"""Every way an operation can fail, as one tree.
+
+    BatonError
+    ├── BadRequest            not JSON, not an object, NaN, duplicate keys
+    ├── Unauthorized          no token, an unknown, expired or revoked one
+    ├── Forbidden             known, but not allowed
+    ├── NotFound              a well-formed id that is not there
+    ├── Conflict              the state of the thing does not allow it
+    │   ├── AlreadyClaimed    somebody else's live lease is in the way   (holder)
+    │   ├── LeaseLost         the tenure you named is not the node's any more (holder, if any)
+    │   ├── NotReady          resolved, dead, or otherwise not to be claimed
+    │   ├── Paused            the project's policy refuses claims
+    │   ├── TooManyClaims     the holder has as many live claims as the policy allows
+    │   └── TransitionDenied  the type's law refuses this status
+    ├── TooLarge              over a limit in bytes
+    ├── Invalid               well-formed but wrong; names field, limit and unit
+    │   └── InvalidNode       a node, edge or vocabulary rule; `details` has every finding
+    ├── Unavailable           nothing is known to have changed: try again
+    │   └── Unknown           it may or may not have happened: read before repeating
+    └── Internal              a promise of ours broke
+
+The same classes are raised by the services, carried over the wire by
+``wire.errors``' one table, and raised again by the client (style 25). The
+message is a sentence for a person; programs branch on `code` and fields.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from batonpass.core.leases import LeaseView
+
+
+class BatonError(Exception):
+    """Base of every error this system reports on purpose."""
+
+    code: ClassVar[str] = "internal"
+
+    def __init__(self, message: str, *, details: Sequence[str] = (), field: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = tuple(details)
+        self.field = field
+
+
+class BadRequest(BatonError):
+    """The body is not a JSON object we can read."""
+
+    code = "bad_request"
+
+
+class Unauthorized(BatonError):
+    """The caller is not known. Permanent: the same token will not do later."""
+
+    code = "unauthorized"
+
+
+class Forbidden(BatonError):
+    """The caller is known and may not do this."""
+
+    code = "forbidden"
+
+
+class NotFound(BatonError):
+    """No such thing, or none the caller may see."""
+
+    code = "not_found"
+
+
+class Conflict(BatonError):
+    """The present state does not allow the change; nothing was changed."""
+
+    code = "conflict"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        holder: LeaseView | None = None,
+        details: Sequence[str] = (),
+        field: str | None = None,
+    ) -> None:
+        super().__init__(message, details=details, field=field)
+        self.holder = holder
+
+
+class AlreadyClaimed(Conflict):
+    """A live lease of somebody else's is in the way."""
+
+    code = "already_claimed"
+
+
+class LeaseLost(Conflict):
+    """The tenure the caller acts under is not the node's any more."""
+
+    code = "lease_lost"
+
+
+class NotReady(Conflict):
+    """The node is resolved or retired; there is nothing to claim."""
+
+    code = "not_ready"
+
+
+class Paused(Conflict):
+    """The project is paused: no new claims, renewals go on."""
+
+    code = "paused"
+
+
+class TooManyClaims(Conflict):
+    """The holder already has as many live claims as its policy allows."""
+
+    code = "too_many_claims"
+
+
+class TransitionDenied(Conflict):
+    """The node type's law does not allow this status now."""
+
+    code = "transition_denied"
+
+
+class TooLarge(BatonError):
+    """A body or field is over its limit in bytes."""
+
+    code = "too_large"
+
+
+class Invalid(BatonError):
+    """Well-formed, but a value breaks a rule; the message names field, limit and unit."""
+
+    code = "invalid_request"
+
+
+class InvalidNode(Invalid):
+    """A node, edge or vocabulary rule is broken; `details` lists every finding."""
+
+    code = "invalid_node"
+
+
+class Unavailable(BatonError):
+    """Not now: nothing was changed. `retry_after_s` says when to try again."""
+
+    code = "unavailable"
+
+    def __init__(self, message: str, *, retry_after_s: int = 1) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class Unknown(Unavailable):
+    """The answer of the database was lost: the change may or may not stand (D45)."""
+
+    code = "outcome_unknown"
+
+
+class Internal(BatonError):
+    """A promise of ours broke; the log has the traceback."""
+
+    code = "internal"

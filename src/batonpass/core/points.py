@@ -1,0 +1,50 @@
+"""Named points: places where a test may pause, fail or kill the process.
+
+In production nothing is armed and a point is one dictionary look-up that
+finds nothing. `batonpass.testing.points` arms them, in this process or, by an
+environment variable it owns, in a child. The names are the ones listed in
+ARCHITECTURE.md; `reach` refuses a name that is not, so a misspelt point cannot
+silently test nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+POINTS: Final = frozenset(
+    # server
+    "tx.begun lease.locked lease.clock_read lease.decided lease.written edge.written event.written"
+    " idem.inserted token.checked fence.checked next.picked next.relocked commit.sent commit.returned answer.sent"
+    # the coalescing queue and SQLite's group commit
+    " batch.taken batch.locked batch.returned"
+    " group.opened member.begun member.released group.committing group.committed"
+    # client
+    " beat.sent beat.answered claim.nonce_written claim.sent claim.answered mint.answered"
+    # dispatch and supervisor
+    " record.written lease.taken token.minted worktree.added child.started child.exited final.read"
+    " spool.tmp spool.renamed"
+    # settle
+    " settle.locked settle.stopped settle.revoked settle.read report.sent report.filed finding.filed"
+    " readiness.cleared release.sent released record.settled".split()
+)
+
+Action = Callable[[], None]
+AsyncAction = Callable[[], Awaitable[None]]
+
+armed: dict[str, Action] = {}
+armed_async: dict[str, AsyncAction] = {}
+
+
+def reach(name: str) -> None:
+    """Do what a test armed at `name`; nothing otherwise."""
+    assert name in POINTS, name
+    if armed and (action := armed.get(name)) is not None:
+        action()
+
+
+async def areach(name: str) -> None:
+    """`reach` for coroutines: an armed action may also wait."""
+    reach(name)
+    if armed_async and (action := armed_async.get(name)) is not None:
+        await action()

@@ -1,0 +1,1 @@
+"""The server: settings, services (one transaction per public method), HTTP."""

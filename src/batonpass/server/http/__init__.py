@@ -1,0 +1,1 @@
+"""HTTP: the route table, bodies, authentication, and the one error shape."""

@@ -1,0 +1,1 @@
+"""Services: where a transaction begins and ends, and where permission is decided."""

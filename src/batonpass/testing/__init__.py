@@ -1,0 +1,1 @@
+"""Public test helpers: manual clock, in-process server, scripted agents, named points."""

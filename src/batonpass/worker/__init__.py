@@ -1,0 +1,1 @@
+"""The worker: selects, launches, supervises and settles runs."""
