@@ -1,0 +1,71 @@
+"""Databases for every room's tests: one PostgreSQL a run, a fresh database a test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from batonpass.testing.databases import PostgresCluster, postgres_cluster
+
+_SHARED: Final = pytest.StashKey[ExitStack]()
+_SOCKET_DIR: Final = "postgres_socket_dir"
+
+
+class SharedCluster:
+    """Under xdist the controller starts the server, and tells each worker where it is."""
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:  # noqa: ANN401 — xdist's node, which has no types
+        config: pytest.Config = node.config
+        if _SHARED not in config.stash:
+            stack = config.stash[_SHARED] = ExitStack()
+            config.add_cleanup(stack.close)
+            self.cluster = stack.enter_context(postgres_cluster())
+        node.workerinput[_SOCKET_DIR] = str(self.cluster.socket_dir)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(SharedCluster())
+
+
+@pytest.fixture(scope="session")
+def postgres(request: pytest.FixtureRequest) -> Iterator[PostgresCluster]:
+    """The run's PostgreSQL server; started at first use."""
+    told = getattr(request.config, "workerinput", {}).get(_SOCKET_DIR)
+    if told is not None:
+        yield PostgresCluster(Path(told))
+        return
+    with postgres_cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def postgres_url(postgres: PostgresCluster) -> Iterator[str]:
+    """The URL of an empty PostgreSQL database that is this test's alone."""
+    name = postgres.create_database()
+    yield postgres.url(name)
+    postgres.drop_database(name)
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    """The URL of a SQLite file that does not exist yet and is this test's alone."""
+    return f"sqlite:///{tmp_path / 'baton.db'}"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database_url(request: pytest.FixtureRequest) -> str:
+    """The URL of a fresh, empty database; a test that takes it runs once on each kind."""
+    url: str = request.getfixturevalue(f"{request.param}_url")
+    return url
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Fail a run in which nothing passed: all skipped is not a success."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if exitstatus == pytest.ExitCode.OK and reporter is not None and not reporter.stats.get("passed"):
+        session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
