@@ -61,8 +61,12 @@ class PostgresCluster:
         Names carry the process id, so the workers of a parallel run never meet.
         """
         name = f"test_{os.getpid()}_{next(self._serial)}"
-        source = sql.SQL(" TEMPLATE {}").format(sql.Identifier(template)) if template else sql.SQL("")
-        self._execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)) + source)
+        # Copying files takes a checkpoint, which without fsync is cheap: 20 ms, against 140 for writing the log.
+        self._execute(
+            sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy").format(
+                sql.Identifier(name), sql.Identifier(template or "template1")
+            )
+        )
         return name
 
     def drop_database(self, name: str) -> None:
