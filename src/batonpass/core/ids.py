@@ -16,8 +16,8 @@ from batonpass.core.errors import Invalid
 NodeId = NewType("NodeId", str)
 HolderId = NewType("HolderId", str)
 """Who holds a lease: an agent id, a person id, ``apikey:<name>`` or ``sa:<ns>/<name>``."""
-PersonId = NewType("PersonId", str)
-AgentId = NewType("AgentId", str)
+PersonId = NewType("PersonId", HolderId)
+AgentId = NewType("AgentId", HolderId)
 RunId = NewType("RunId", str)
 Resource = NewType("Resource", str)
 """What a lease is on: a node id, or ``record:<class>/<id>#<field>`` (D2a)."""

@@ -1,0 +1,183 @@
+"""What a store promises, whichever database is behind it.
+
+A `Store` is opened by URL (`store.open`) and offers two doors:
+
+* `store.read()`: a consistent snapshot of what is committed, and nothing else.
+* `store.write(principal, fences)`: the only way to change anything. It locks
+  the lease rows of all fences in one ordered statement, compares them (D2a),
+  and only then runs the body; the locks are kept to COMMIT. A broken fence is
+  `LeaseLost` and nothing has changed. Neither argument has a default, so a
+  write that forgot to ask does not type-check.
+
+`store.write_set(writers)` is the same door for requests of several principals
+that travel in one transaction: a broken fence is then one writer's answer
+(`tx.broken[i]`), and the others go on.
+
+Within a transaction: locks are taken in one total order (lease rows by
+resource, record fields by path, nodes by id, edges, events: D44). The time is
+read with `tx.now()` after the locks, never before (D5). `tx.put(…)` hands over
+a change without waiting: it is sent with the next `fetch` or with COMMIT.
+Leaving the block commits; an exception rolls back. An exception from the
+block's end is `Unavailable` when nothing happened, `Unknown` when the COMMIT's
+own answer was lost (D45).
+
+Bodies await nothing but the store: on SQLite one writer runs at a time (D42).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any, Final, ParamSpec, Protocol, TypeVar
+
+import msgspec
+
+from batonpass.core.errors import Unavailable
+from batonpass.core.identity import Kind, Principal
+from batonpass.core.ids import Fence, HolderId, Instant, Resource, TokenHash
+from batonpass.core.leases import LockedLease
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+Row = Sequence[Any]
+"""One result row, in the order of the statement's columns. It never leaves the store's room."""
+
+TRIES_MAX: Final = 5
+"""How often a body is run again after a serialization failure, deadlock or lock timeout (D45)."""
+
+SYSTEM: Final = Principal(
+    id=HolderId("system"),
+    kind=Kind.SERVICE,
+    name="system",
+    token=TokenHash(""),
+    is_admin=True,
+)
+"""The store's own hand: first set-up and migrations. No token maps to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A named statement of ``sql/<dialect>/<noun>.sql`` with its parameters."""
+
+    name: str
+    params: Mapping[str, object]
+
+
+def q(name: str, /, **params: object) -> Statement:
+    """Return the statement ``<noun>.<name>`` with `params`; a list is passed as a JSON array."""
+    return Statement(name, params)
+
+
+def as_json(value: object) -> str:
+    """Return `value` as JSON text: the one form in which sets of rows travel to both dialects."""
+    return msgspec.json.encode(value).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class Fences:
+    """What a write stands on.
+
+    `named` must hold, all of them. `onto` are the nodes the write is onto: for
+    a run token its working set is checked on them (D2b). `changing` are the
+    lease rows the body will change; with any, all rows are locked for update,
+    else shared. A run token's own fence is always added.
+    """
+
+    named: tuple[Fence, ...] = ()
+    onto: frozenset[Resource] = frozenset()
+    changing: frozenset[Resource] = frozenset()
+
+    def resources(self, principal: Principal) -> frozenset[Resource]:
+        """Return every lease row to lock for `principal`."""
+        own = {principal.run.resource} if principal.run is not None else set()
+        return frozenset({fence.resource for fence in self.named} | own | self.onto | self.changing)
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """One principal and the fences of its request, among the several of a set."""
+
+    principal: Principal
+    fences: Fences
+
+
+class Reader(Protocol):
+    """A transaction that reads."""
+
+    async def fetch(self, *statements: Statement) -> list[list[Row]]:
+        """Return the rows of each statement, all sent in one round trip."""
+        ...
+
+    async def now(self) -> Instant:
+        """Return the database's time, read by a statement of its own."""
+        ...
+
+
+class Tx(Reader, Protocol):
+    """A transaction that writes, opened by `Store.write` with its fences locked and compared."""
+
+    principal: Principal
+    locked: dict[Resource, LockedLease]
+    broken: dict[int, str]
+    skipped: frozenset[Resource]
+
+    def put(self, statement: Statement) -> None:
+        """Hand over a change; it is sent, in order, with the next fetch or with COMMIT."""
+        ...
+
+    def after_commit(self, action: Callable[[], None]) -> None:
+        """Run `action` once COMMIT has returned, and only then: forget cached tokens, wake waiters."""
+        ...
+
+
+class Store(Protocol):
+    """One database. See the module's page for what a transaction guarantees."""
+
+    dialect: str
+    incarnation: str
+
+    def read(self) -> AbstractAsyncContextManager[Reader]:
+        """Open a snapshot of what is committed."""
+        ...
+
+    def write(self, principal: Principal, fences: Fences) -> AbstractAsyncContextManager[Tx]:
+        """Open a write transaction once every fence is locked and holds; else raise `LeaseLost`."""
+        ...
+
+    def write_set(
+        self, writers: Sequence[Writer], *, skip_locked: bool = False
+    ) -> AbstractAsyncContextManager[Tx]:
+        """Open one transaction for several writers; broken fences are in `tx.broken` by position.
+
+        With `skip_locked`, rows that somebody else holds locked are not waited
+        for: they are in `tx.skipped`, and the caller asks for them alone.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections and files; safe twice."""
+        ...
+
+
+class Retry(Unavailable):
+    """A body lost a race inside the database and may simply be run again (40001, 40P01, 55P03)."""
+
+    code = "unavailable"
+
+
+def retried(method: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+    """Run a whole transaction again, at most `TRIES_MAX` times, when the database asks for it (D45)."""
+
+    @functools.wraps(method)
+    async def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        for _ in range(TRIES_MAX - 1):
+            try:
+                return await method(*args, **kwargs)
+            except Retry:
+                continue
+        return await method(*args, **kwargs)
+
+    return run

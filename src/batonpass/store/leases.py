@@ -1,0 +1,200 @@
+"""Lease rows: locking, reading, writing. Who may hold what is core's to say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from batonpass.core.ids import HolderId, Instant, NodeId, PersonId, Resource, TokenHash
+from batonpass.core.leases import Kind, Lease, LockedLease
+from batonpass.core.policy import EVERY_PROJECT, Policy
+from batonpass.store.base import Reader, Row, Statement, Tx, as_json, q
+
+LOST_SHOWN_FOR: Final = timedelta(hours=24)
+"""How long an enumerating renewal reports a lease that lapsed or was taken; after that it simply is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStanding:
+    """What a lease verb must know of a node: read under the lock, in a statement of its own."""
+
+    id: NodeId
+    type: str
+    project: str | None
+    status: str | None
+    dead: bool
+    superseded_by: str | None
+    resolved_by: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ListedLease:
+    """A lease with the project and title of its node."""
+
+    lease: Lease
+    project: str | None
+    title: str | None
+
+
+def locked_row(row: Row) -> LockedLease:
+    """Return a row of a lock statement; nothing else may call this."""
+    return LockedLease(row[0], _KINDS[row[1]], *row[2:16], bool(row[16]))
+
+
+def lease_row(row: Row) -> Lease:
+    """Return a row that was read without a lock."""
+    return Lease(row[0], _KINDS[row[1]], *row[2:16], bool(row[16]))
+
+
+# --- statements that travel with others --------------------------------------------------------------------------
+
+
+def standing_of(resources: Iterable[Resource]) -> Statement:
+    """Ask what claims must know of the nodes among `resources`; see `standings`."""
+    return q("leases.standing", resources=as_json(sorted(resources)))
+
+
+def standings(rows: Sequence[Row]) -> dict[Resource, NodeStanding]:
+    """Return the answer to `standing_of` by resource; a resource that is no node is absent."""
+    return {Resource(row[0]): NodeStanding(row[0], row[1], row[2], row[3], bool(row[4]), row[5], row[6]) for row in rows}
+
+
+def policies_asked() -> Statement:
+    """Ask for every policy; see `policies`."""
+    return q("leases.policies")
+
+
+def policies(rows: Sequence[Row]) -> Policies:
+    """Return the answer to `policies_asked`."""
+    return Policies({row[0]: tuple(row[1:]) for row in rows})
+
+
+def live_claims_of(holders: Iterable[HolderId], now: Instant | None) -> Statement:
+    """Ask how many claims in force each holder has."""
+    return q("leases.live_claims", holders=as_json(sorted(holders)), now=now)
+
+
+def nonces_used(pairs: Iterable[tuple[Resource, str]]) -> Statement:
+    """Ask which (resource, nonce) pairs have acquired before."""
+    return q("leases.nonces_used", pairs=as_json([{"resource": r, "nonce": n} for r, n in sorted(set(pairs))]))
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """The stored overrides of every project; `for_project` folds them over the defaults (D8)."""
+
+    overrides: Mapping[str, tuple[object, ...]]
+
+    def for_project(self, project: str | None) -> Policy:
+        """Return the policy in force for `project`: its own overrides, then `*`, then the defaults."""
+        layers = [self.overrides.get(EVERY_PROJECT, ()), self.overrides.get(project or "", ())]
+        values: dict[str, object] = {}
+        for layer in layers:
+            for (name, decode), value in zip(_POLICY_COLUMNS, layer, strict=False):
+                if value is not None:
+                    values[name] = decode(value)
+        return Policy(**values)  # type: ignore[arg-type]  # the columns are the fields, each decoded to its type
+
+
+# --- reading and writing -----------------------------------------------------------------------------------------
+
+
+async def leases_of(tx: Reader, resources: Iterable[Resource]) -> dict[Resource, Lease]:
+    """Return the rows of `resources` as committed; for views only."""
+    (rows,) = await tx.fetch(q("leases.of", resources=as_json(sorted(resources))))
+    return {lease.resource: lease for lease in map(lease_row, rows)}
+
+
+async def candidates_of(
+    tx: Reader, holder: HolderId, *, person: PersonId | None, session: str | None, now: Instant
+) -> list[Resource]:
+    """Return the resources an enumerating verb of `holder` is about: held, lapsed or lost within a day."""
+    since = now - LOST_SHOWN_FOR // timedelta(microseconds=1)
+    (rows,) = await tx.fetch(q("leases.of_holder", holder=holder, person=person, session=session, since=since))
+    return [Resource(row[0]) for row in rows]
+
+
+async def list_leases(
+    tx: Reader,
+    *,
+    holder: str | None,
+    project: str | None,
+    state: str | None,
+    now: Instant,
+    after: str,
+    most: int,
+) -> list[ListedLease]:
+    """Return at most `most` leases after the resource `after`, in order of resource."""
+    (rows,) = await tx.fetch(
+        q("leases.list", holder=holder, project=project, state=state, now=now, after=after, most=most)
+    )
+    return [ListedLease(lease_row(row), row[17], row[18]) for row in rows]
+
+
+async def traces(tx: Reader, lapsed: Iterable[Lease]) -> frozenset[Resource]:
+    """Return which of the `lapsed` tenures left a report, decline or resolver behind (D9)."""
+    tenures = [{"resource": lease.resource, "holder": lease.holder, "since": lease.claimed_at} for lease in lapsed]
+    (rows,) = await tx.fetch(q("leases.traces", tenures=as_json(tenures)))
+    return frozenset(Resource(row[0]) for row in rows)
+
+
+def write(tx: Tx, changes: Sequence[tuple[LockedLease, LockedLease]]) -> None:
+    """Write each (as locked, as decided) pair. A row that moved in between would be a bug, and fails the whole."""
+    if not changes:
+        return
+    rows = [_written(before, after) for before, after in changes]
+    tx.put(q("leases.write", rows=as_json(rows), expected=len(rows)))
+    for _, after in changes:
+        tx.locked[after.resource] = after
+
+
+def create(tx: Tx, resources: Sequence[Resource]) -> None:
+    """Make the free rows of new resources."""
+    if resources:
+        tx.put(q("leases.create", resources=as_json(resources)))
+
+
+def note_nonces(tx: Tx, rows: Sequence[tuple[Resource, str, int]]) -> None:
+    """Remember the nonces that acquired, so that they never do again (D6)."""
+    if rows:
+        tx.put(q("leases.note_nonces", rows=as_json([{"resource": r, "nonce": n, "epoch": e} for r, n, e in rows])))
+
+
+def note_tenures(tx: Tx, rows: Sequence[tuple[TokenHash, Resource, int]]) -> None:
+    """Remember the tenures acquired under run tokens: their working sets (D2b)."""
+    if rows:
+        tx.put(q("leases.note_tenures", rows=as_json([{"token": t, "resource": r, "epoch": e} for t, r, e in rows])))
+
+
+def _written(before: LockedLease, after: LockedLease) -> dict[str, object]:
+    assert after.resource == before.resource, (before, after)
+    assert after.epoch in (before.epoch, before.epoch + 1), (before, after)
+    assert after.version > before.version or after.granted_at != before.granted_at, (before, after)
+    row: dict[str, object] = {name: getattr(after, name) for name in LockedLease.__dataclass_fields__}
+    row["was_version"] = before.version
+    return row
+
+
+def _ms(value: object) -> timedelta:
+    assert isinstance(value, int)
+    return timedelta(milliseconds=value)
+
+
+def _number(value: object) -> int:
+    assert isinstance(value, int)
+    return value
+
+
+_KINDS: Final = {kind.value: kind for kind in Kind}
+_POLICY_COLUMNS: Final = (
+    ("claim_ttl", _ms),
+    ("claim_ttl_max", _ms),
+    ("reserve_grace", _ms),
+    ("lapse_limit", _number),
+    ("run_limit", _number),
+    ("max_claims", _number),
+    ("paused", str),
+    ("agents_may_ready", bool),
+)

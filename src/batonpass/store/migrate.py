@@ -1,0 +1,202 @@
+"""Forward migrations: plain SQL files, applied in order in one transaction, under a lock.
+
+Files are ``migrations/<dialect>/NNNN_{pre,post}_name.sql``: a `pre` one is
+safe under the old code, a `post` one under the new. Two processes that start
+together meet at the lock: a transaction-level advisory lock on PostgreSQL,
+the writer's turn on SQLite; both die with their process. A database that has
+a migration this code does not know was made by a newer version, and is
+refused.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import sqlite3
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+from batonpass.core.clock import Clock
+from batonpass.core.errors import Conflict
+from batonpass.store import queries
+from batonpass.store.base import Row
+
+if TYPE_CHECKING:
+    import psycopg
+
+MIGRATIONS: Final = Path(__file__).parent / "migrations"
+ADVISORY_LOCK: Final = 0x6261746F6E  # "baton" in ASCII: one upgrade at a time per database
+_FILE: Final = re.compile(r"(?P<version>\d{4})_(?P<phase>pre|post)_(?P<name>[a-z0-9_]+)")
+
+
+class SchemaNewer(Conflict):
+    """The database was made by a newer version of this program."""
+
+    code = "schema_newer"
+
+
+class SchemaOlder(Conflict):
+    """The database has not been upgraded yet, and upgrading was not allowed."""
+
+    code = "schema_older"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Migration:
+    """One step of the schema."""
+
+    version: int
+    name: str
+    path: Path
+
+    @property
+    def sql(self) -> str:
+        """Return the statements of this step."""
+        return self.path.read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaStatus:
+    """Where a database's schema stands against this program's."""
+
+    applied: tuple[int, ...]
+    pending: tuple[Migration, ...]
+    incarnation: str | None
+
+
+class Session(Protocol):
+    """A plain connection during an upgrade or a check; sync, since nothing else runs yet."""
+
+    dialect: str
+
+    def ask(self, name: str, /, **params: object) -> list[Row]:
+        """Run a named statement and return its rows."""
+        ...
+
+    def run_script(self, script: str) -> None:
+        """Run the statements of a migration."""
+        ...
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Begin; commit at the end of the block, or roll back."""
+        ...
+
+
+def known(dialect: str) -> list[Migration]:
+    """Return every migration of `dialect` in order."""
+    migrations = []
+    for path in sorted((MIGRATIONS / dialect).glob("*.sql")):
+        match = _FILE.fullmatch(path.stem)
+        assert match is not None, f"{path.name} is not NNNN_pre_name.sql or NNNN_post_name.sql"
+        migrations.append(Migration(int(match["version"]), path.stem, path))
+    versions = [migration.version for migration in migrations]
+    assert versions == list(range(1, len(versions) + 1)), f"{dialect}: versions {versions} are not 1, 2, 3, …"
+    return migrations
+
+
+def status(session: Session) -> SchemaStatus:
+    """Return where the schema stands; raise `SchemaNewer` when it is ahead of this program."""
+    if not session.ask("schema.has_ledger")[0][0]:
+        return SchemaStatus((), tuple(known(session.dialect)), None)
+    applied = tuple(row[0] for row in session.ask("schema.applied"))
+    ours = known(session.dialect)
+    ahead = set(applied) - {migration.version for migration in ours}
+    if ahead:
+        raise SchemaNewer(
+            f"the database's schema is at version {max(ahead)}; this program knows up to {ours[-1].version}."
+            " Install the newer Batonpass, or open another database"
+        )
+    incarnation = session.ask("schema.incarnation") if applied else []
+    todo = tuple(migration for migration in ours if migration.version not in applied)
+    return SchemaStatus(applied, todo, incarnation[0][0] if incarnation else None)
+
+
+def upgrade(session: Session, clock: Clock) -> str:
+    """Apply what is pending, all of it or nothing, and return the incarnation."""
+    before = status(session)
+    if not before.pending and before.incarnation is not None:
+        return before.incarnation
+    with session.transaction():
+        session.ask("schema.lock", key=ADVISORY_LOCK)
+        session.ask("schema.make_ledger")
+        for step in status(session).pending:
+            session.run_script(step.sql)
+            session.ask("schema.note", version=step.version, name=step.name)
+        if not session.ask("schema.incarnation"):
+            begin_incarnation(session, clock, why="created")
+    after = status(session)
+    assert after.incarnation is not None, after
+    return after.incarnation
+
+
+def require_current(session: Session) -> str:
+    """Return the incarnation of an up-to-date database; raise `SchemaOlder` when something is pending."""
+    found = status(session)
+    if found.pending or found.incarnation is None:
+        raise SchemaOlder(f"the database needs {len(found.pending)} migrations; run: baton db upgrade")
+    return found.incarnation
+
+
+def begin_incarnation(session: Session, clock: Clock, *, why: str) -> None:
+    """Begin another incarnation of the database (D46)."""
+    session.ask("schema.begin_incarnation", id=secrets.token_hex(16), why=why, now=clock.moment())
+
+
+class SqliteSession:
+    """A SQLite connection during an upgrade."""
+
+    dialect = "sqlite"
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def ask(self, name: str, /, **params: object) -> list[Row]:
+        """Run a named statement and return its rows."""
+        return self._connection.execute(queries.load(self.dialect)[name].sql, params).fetchall()
+
+    def run_script(self, script: str) -> None:
+        """Run a migration statement by statement; the driver's own script call would commit first."""
+        statement = ""
+        for line in script.splitlines(keepends=True):
+            statement += line
+            if sqlite3.complete_statement(statement):
+                self._connection.execute(statement)
+                statement = ""
+        assert not statement.strip(), f"an unfinished statement: {statement}"
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Take the writer's turn; commit at the end of the block, or roll back."""
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._connection.commit()
+        finally:
+            self._connection.rollback()
+
+
+class PostgresSession:
+    """A PostgreSQL connection during an upgrade."""
+
+    dialect = "postgres"
+
+    def __init__(self, connection: psycopg.Connection[Row]) -> None:
+        self._connection = connection
+
+    def ask(self, name: str, /, **params: object) -> list[Row]:
+        """Run a named statement and return its rows."""
+        cursor = self._connection.execute(queries.load(self.dialect)[name].sql, params)  # type: ignore[call-overload]  # a constant of ours
+        return cursor.fetchall() if cursor.description else []
+
+    def run_script(self, script: str) -> None:
+        """Run a migration as one message, inside the transaction."""
+        self._connection.execute(script)  # type: ignore[call-overload]  # a constant of ours
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Begin; commit at the end of the block, or roll back."""
+        with self._connection.transaction():
+            yield

@@ -1,0 +1,270 @@
+"""One PostgreSQL database: a pool of connections, pipelines, two round trips a write.
+
+Every connection is in autocommit mode and each transaction says BEGIN and
+COMMIT itself, so both travel with other statements: the first round trip is
+BEGIN, the time limits, the fences' locks and whatever the body asks first; the
+last is the changes and COMMIT. Nothing depends on session state, so the store
+works behind a transaction-mode pooler; there ``?pooler=transaction`` in the
+URL turns prepared statements off.
+
+Each write limits its own waits (D44), so a row held by a stopped process is
+503 with a hint and not a hang. The answer to COMMIT may be lost: then nobody
+knows, and the error says so (D45).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import psycopg
+from psycopg import errors
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
+
+from batonpass.core import points
+from batonpass.core.clock import Clock
+from batonpass.core.errors import Internal, Unavailable, Unknown
+from batonpass.core.identity import Principal
+from batonpass.core.ids import Instant, Resource
+from batonpass.core.leases import LockedLease
+from batonpass.store import queries
+from batonpass.store.base import Fences, Reader, Retry, Row, Statement, Tx, Writer, q
+from batonpass.store.fences import lock_and_compare, refuse_broken
+
+POOL_MAX: Final = 10
+POOL_WAIT_S_MAX: Final = 5.0
+"""How long a request waits for a connection before it is told 503."""
+PREPARE_AFTER: Final = 2
+
+BEGIN_WRITE: Final = "BEGIN ISOLATION LEVEL READ COMMITTED"
+BEGIN_READ: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+COMMIT: Final = "COMMIT"
+LIMITS: Final = q("session.limits", lock_ms="10000", statement_ms="20000", idle_ms="5000")
+"""A lock is waited for longer than any lease verb's own patience, a transaction never idles long (H25)."""
+SYNC_WAIT_CANCELLED: Final = "canceling wait for synchronous replication"
+
+Connection = psycopg.AsyncConnection[tuple[Any, ...]]
+
+
+class PostgresReader:
+    """A snapshot of what is committed; it begins with the first fetch."""
+
+    _begin: str = BEGIN_READ
+
+    def __init__(self, connection: Connection, clock: Clock) -> None:
+        self._connection = connection
+        self._clock = clock
+        self._queries = queries.load("postgres")
+        self._begun = False
+        self._pending: list[Statement] = []
+
+    async def fetch(self, *statements: Statement) -> list[list[Row]]:
+        """Return the rows of each statement, all sent in one round trip with what was put before."""
+        changes, self._pending = self._pending, []
+        try:
+            async with self._connection.pipeline():
+                await self._begin_if_needed()
+                for change in changes:
+                    await self._send(change)
+                cursors = [await self._send(statement) for statement in statements]
+            return [await cursor.fetchall() for cursor in cursors]
+        except psycopg.Error as error:
+            raise translated(error) from error
+
+    async def now(self) -> Instant:
+        """Return the time, read by a statement of its own."""
+        ((row,),) = await self.fetch(q("time.now", now=self._clock.moment()))
+        return Instant(row[0])
+
+    async def finish(self) -> None:
+        """End the snapshot."""
+        if self._begun:
+            await self._connection.execute(COMMIT)
+
+    async def _begin_if_needed(self) -> None:
+        if not self._begun:
+            self._begun = True
+            await self._connection.execute(self._begin)
+
+    async def _send(self, statement: Statement) -> psycopg.AsyncCursor[tuple[Any, ...]]:
+        query = self._queries[statement.name]
+        assert query.params == statement.params.keys(), (statement.name, query.params ^ statement.params.keys())
+        return await self._connection.execute(query.sql, statement.params, binary=True)  # type: ignore[call-overload,no-any-return]  # named statements are constants of ours
+
+
+class PostgresTx(PostgresReader):
+    """A write transaction."""
+
+    _begin = BEGIN_WRITE
+
+    def __init__(self, connection: Connection, clock: Clock, principal: Principal) -> None:
+        super().__init__(connection, clock)
+        self.principal = principal
+        self.locked: dict[Resource, LockedLease] = {}
+        self.broken: dict[int, str] = {}
+        self.skipped: frozenset[Resource] = frozenset()
+        self.actions: list[Callable[[], None]] = []
+        self._notices: list[str] = []
+
+    def put(self, statement: Statement) -> None:
+        """Hand over a change; it is sent, in order, with the next fetch or with COMMIT."""
+        self._pending.append(statement)
+
+    def after_commit(self, action: Callable[[], None]) -> None:
+        """Run `action` once COMMIT has returned."""
+        self.actions.append(action)
+
+    async def commit(self) -> None:
+        """Send what is pending together with COMMIT; say `Unknown` if its answer was lost."""
+        if not self._begun and not self._pending:
+            return
+        changes, self._pending = self._pending, []
+        self._connection.add_notice_handler(self._note)
+        await points.areach("commit.sent")
+        try:
+            async with self._connection.pipeline():
+                await self._begin_if_needed()
+                for change in changes:
+                    await self._send(change)
+                await self._connection.execute(COMMIT)
+        except psycopg.Error as error:
+            if self._connection.closed or self._connection.broken:
+                raise Unknown("the connection was lost at COMMIT; read before you repeat") from error
+            raise translated(error) from error
+        finally:
+            self._connection.remove_notice_handler(self._note)
+        if any(SYNC_WAIT_CANCELLED in notice for notice in self._notices):
+            raise Unknown("COMMIT was not confirmed by the standby; read before you repeat")
+        await points.areach("commit.returned")
+
+    async def rollback(self) -> None:
+        """Undo everything; the server does so itself if the connection is gone."""
+        if self._begun and not self._connection.closed:
+            await self._connection.execute("ROLLBACK")
+
+    async def _begin_if_needed(self) -> None:
+        if not self._begun:
+            await super()._begin_if_needed()
+            await self._send(LIMITS)
+
+    def _note(self, diagnostic: errors.Diagnostic) -> None:
+        self._notices.append(diagnostic.message_primary or "")
+
+
+class PostgresStore:
+    """A PostgreSQL database and its pool of connections."""
+
+    dialect = "postgres"
+
+    def __init__(self, pool: AsyncConnectionPool[Connection], *, clock: Clock, incarnation: str) -> None:
+        self.incarnation = incarnation
+        self._pool = pool
+        self._clock = clock
+
+    @asynccontextmanager
+    async def read(self) -> AsyncIterator[Reader]:
+        """Open a snapshot of what is committed."""
+        async with self._connection() as connection:
+            reader = PostgresReader(connection, self._clock)
+            try:
+                yield reader
+            finally:
+                await reader.finish()
+
+    @asynccontextmanager
+    async def write(self, principal: Principal, fences: Fences) -> AsyncIterator[Tx]:
+        """Open a write transaction once every fence holds; see `store.base`."""
+        writer = Writer(principal, fences)
+        async with self.write_set([writer]) as tx:
+            await refuse_broken(tx, writer)
+            yield tx
+
+    @asynccontextmanager
+    async def write_set(self, writers: Sequence[Writer], *, skip_locked: bool = False) -> AsyncIterator[Tx]:
+        """Open one transaction for several writers; see `store.base`."""
+        async with self._connection() as connection:
+            tx = PostgresTx(connection, self._clock, writers[0].principal)
+            try:
+                await points.areach("tx.begun")
+                await lock_and_compare(tx, writers, skip_locked=skip_locked)
+                yield tx
+                await tx.commit()
+            except Unknown:
+                raise
+            except Exception:
+                await tx.rollback()
+                raise
+        for action in tx.actions:
+            action()
+
+    async def close(self) -> None:
+        """Close the pool."""
+        await self._pool.close()
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[Connection]:
+        try:
+            connection = await self._pool.getconn(timeout=POOL_WAIT_S_MAX)
+        except (PoolTimeout, psycopg.OperationalError) as error:
+            raise Unavailable(f"no database connection became free within {POOL_WAIT_S_MAX:.0f} s") from error
+        try:
+            yield connection
+        finally:
+            await self._pool.putconn(connection)
+
+
+async def open_pool(url: str, *, most: int = POOL_MAX) -> AsyncConnectionPool[Connection]:
+    """Return an open pool for `url`; ``?pooler=transaction`` turns prepared statements off."""
+    conninfo, pooled = split_pooler(url)
+
+    async def configure(connection: Connection) -> None:
+        await connection.set_autocommit(True)
+        connection.prepare_threshold = None if pooled else PREPARE_AFTER
+
+    pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
+        conninfo, min_size=1, max_size=most, open=False, configure=configure, name="batonpass", timeout=POOL_WAIT_S_MAX
+    )
+    try:
+        await pool.open(wait=True, timeout=POOL_WAIT_S_MAX)
+    except PoolTimeout as error:
+        await pool.close()
+        raise Unavailable(f"cannot connect to the database at {without_password(url)}") from error
+    return pool
+
+
+def split_pooler(url: str) -> tuple[str, bool]:
+    """Return `url` as libpq takes it, and whether it says a transaction-mode pooler is in between."""
+    parts = urlsplit(url)
+    options = parse_qsl(parts.query, keep_blank_values=True)
+    pooled = ("pooler", "transaction") in options
+    kept = urlencode([(name, value) for name, value in options if name != "pooler"])
+    return urlunsplit(parts._replace(query=kept)), pooled
+
+
+def without_password(url: str) -> str:
+    """Return `url` fit for a message or a log."""
+    parts = urlsplit(url)
+    if parts.password is None:
+        return url
+    return urlunsplit(parts._replace(netloc=parts.netloc.replace(f":{parts.password}@", ":***@")))
+
+
+def translated(error: psycopg.Error) -> Exception:
+    """Return our error for the driver's: what may be run again is `Retry`, what is down is `Unavailable`."""
+    match error:
+        case errors.SerializationFailure() | errors.DeadlockDetected() | errors.LockNotAvailable():
+            return Retry(f"the database asks to try again: {_first_line(error)}; nothing was changed")
+        case errors.AssertFailure():
+            return Internal(_first_line(error))
+        case errors.QueryCanceled() | errors.IdleInTransactionSessionTimeout():
+            return Unavailable(f"the database took too long: {_first_line(error)}; nothing was changed")
+        case psycopg.OperationalError() | psycopg.InterfaceError():
+            return Unavailable(f"the database cannot be reached: {_first_line(error)}")
+        case _:
+            return error
+
+
+def _first_line(error: psycopg.Error) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -1,0 +1,144 @@
+-- name: lock_for_update(resources)
+-- Every lease row a write will change or stands on, locked in one total order, waiting for each.
+SELECT
+    resource, kind, holder, holder_name, owner, session, dispatch, epoch, version, claimed_at, granted_at,
+    expires_at, lapses, run_token, acquired_under, taken_from, provisional
+FROM leases
+WHERE resource = ANY (ARRAY(SELECT jsonb_array_elements_text(:resources::jsonb)))
+ORDER BY resource
+FOR UPDATE;
+
+-- name: lock_shared(resources)
+-- The lease rows a write stands on and does not change: nobody may move them before it commits (H3).
+SELECT
+    resource, kind, holder, holder_name, owner, session, dispatch, epoch, version, claimed_at, granted_at,
+    expires_at, lapses, run_token, acquired_under, taken_from, provisional
+FROM leases
+WHERE resource = ANY (ARRAY(SELECT jsonb_array_elements_text(:resources::jsonb)))
+ORDER BY resource
+FOR SHARE;
+
+-- name: lock_free(resources)
+-- The rows of a set that nobody holds locked; the others are asked for one by one (H16, D44).
+SELECT
+    resource, kind, holder, holder_name, owner, session, dispatch, epoch, version, claimed_at, granted_at,
+    expires_at, lapses, run_token, acquired_under, taken_from, provisional
+FROM leases
+WHERE resource = ANY (ARRAY(SELECT jsonb_array_elements_text(:resources::jsonb)))
+ORDER BY resource
+FOR UPDATE SKIP LOCKED;
+
+-- name: of(resources)
+-- The lease rows of some resources, as committed: for views, never for a decision.
+SELECT
+    resource, kind, holder, holder_name, owner, session, dispatch, epoch, version, claimed_at, granted_at,
+    expires_at, lapses, run_token, acquired_under, taken_from, provisional
+FROM leases
+WHERE resource = ANY (ARRAY(SELECT jsonb_array_elements_text(:resources::jsonb)))
+ORDER BY resource;
+
+-- name: write(rows, expected)
+-- Every changed row at once. A row that is not as it was locked is a bug, not an answer: the transaction fails.
+WITH n AS (
+    SELECT * FROM jsonb_to_recordset(:rows::jsonb) AS n (
+        resource text, kind text, holder text, holder_name text, owner text, session text, dispatch text,
+        epoch bigint, version bigint, claimed_at bigint, granted_at bigint, expires_at bigint, lapses integer,
+        run_token text, acquired_under text, taken_from text, provisional boolean, was_version bigint
+    )
+), written AS (
+    UPDATE leases SET
+        kind = n.kind, holder = n.holder, holder_name = n.holder_name, owner = n.owner, session = n.session,
+        dispatch = n.dispatch, epoch = n.epoch, version = n.version, claimed_at = n.claimed_at,
+        granted_at = n.granted_at, expires_at = n.expires_at, lapses = n.lapses, run_token = n.run_token,
+        acquired_under = n.acquired_under, taken_from = n.taken_from, provisional = n.provisional
+    FROM n
+    WHERE leases.resource = n.resource AND leases.version = n.was_version
+    RETURNING 1
+)
+SELECT batonpass_require_rows(count(*), :expected::bigint) FROM written;
+
+-- name: create(resources)!
+-- The rows of new resources, free and at epoch 0, so that there is always a row to lock.
+INSERT INTO leases (resource) SELECT jsonb_array_elements_text(:resources::jsonb) ON CONFLICT (resource) DO NOTHING;
+
+-- name: nonces_used(pairs)
+-- Which (resource, nonce) pairs have acquired before (D6).
+SELECT u.resource, u.nonce FROM lease_nonces u
+JOIN jsonb_to_recordset(:pairs::jsonb) AS p (resource text, nonce text) ON p.resource = u.resource AND p.nonce = u.nonce;
+
+-- name: note_nonces(rows)!
+-- The nonces that acquire now.
+INSERT INTO lease_nonces (resource, nonce, epoch)
+SELECT resource, nonce, epoch FROM jsonb_to_recordset(:rows::jsonb) AS n (resource text, nonce text, epoch bigint);
+
+-- name: working_set(tokens, resources)
+-- The newest tenure each run token acquired on each of these resources (D2b).
+SELECT token, resource, max(epoch) FROM run_tenures
+WHERE token = ANY (ARRAY(SELECT jsonb_array_elements_text(:tokens::jsonb))) AND resource = ANY (ARRAY(SELECT jsonb_array_elements_text(:resources::jsonb)))
+GROUP BY token, resource;
+
+-- name: note_tenures(rows)!
+-- The tenures acquired under run tokens now.
+INSERT INTO run_tenures (token, resource, epoch)
+SELECT token, resource, epoch FROM jsonb_to_recordset(:rows::jsonb) AS n (token text, resource text, epoch bigint);
+
+-- name: standing(resources)
+-- What a claim must know of its nodes: type, project, status, whether retired, superseded by or resolved by whom.
+SELECT n.id, n.type, n.project, n.status, n.dead,
+    (SELECT min(s.src) FROM edges s WHERE s.dst = n.id AND s.type = 'supersedes'),
+    (SELECT min(r.resolver) FROM live_resolutions r WHERE r.target = n.id)
+FROM nodes n
+WHERE n.id = ANY (ARRAY(SELECT jsonb_array_elements_text(:resources::jsonb)));
+
+-- name: live_claims(holders, now)
+-- How many claims in force each holder has.
+SELECT holder, count(*) FROM leases
+WHERE holder = ANY (ARRAY(SELECT jsonb_array_elements_text(:holders::jsonb))) AND kind = 'claim' AND expires_at > coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
+GROUP BY holder;
+
+-- name: traces(tenures)
+-- The lapsed tenures whose holder left something on the node: a report, a finding, a resolver (D9).
+SELECT DISTINCT t.resource FROM jsonb_to_recordset(:tenures::jsonb) AS t (resource text, holder text, since bigint)
+JOIN edges e ON e.dst = t.resource AND e.type IN ('relates-to', 'resolves', 'answers') AND e.created_at >= t.since
+JOIN nodes n ON n.id = e.src AND n.authored_by_agent = t.holder;
+
+-- name: of_holder(holder, person, session, since)
+-- The rows an enumerating verb of `holder` is about: what it holds or lost to somebody since, and, for a token bound to
+-- `session`, its person's leases bound to that session (D1). Candidates only: they are locked and decided after.
+SELECT resource FROM leases
+WHERE (holder = :holder::text OR taken_from = :holder::text OR (holder = :person::text AND session = :session::text))
+  AND expires_at > :since::bigint
+ORDER BY resource;
+
+-- name: list(holder, project, state, now, after, most)
+-- Leases with their node's project, by resource: those in force, lapsed or reserved, of one holder or of all.
+SELECT
+    l.resource, l.kind, l.holder, l.holder_name, l.owner, l.session, l.dispatch, l.epoch, l.version, l.claimed_at,
+    l.granted_at, l.expires_at, l.lapses, l.run_token, l.acquired_under, l.taken_from, l.provisional,
+    n.project, n.title
+FROM leases l
+LEFT JOIN nodes n ON n.id = l.resource
+WHERE l.kind <> 'none' AND l.resource > :after::text
+  AND (:holder::text IS NULL OR l.holder = :holder::text OR l.owner = :holder::text)
+  AND (:project::text IS NULL OR n.project = :project::text)
+  AND CASE :state::text
+      WHEN 'live' THEN l.kind = 'claim' AND l.expires_at > :now::bigint
+      WHEN 'reserved' THEN l.kind = 'reservation' AND l.expires_at > :now::bigint
+      WHEN 'lapsed' THEN l.expires_at <= :now::bigint
+      ELSE true END
+ORDER BY l.resource
+LIMIT :most::bigint;
+
+-- name: policies()
+-- Every project's policy overrides; `*` is every project's.
+SELECT project, claim_ttl_ms, claim_ttl_max_ms, reserve_grace_ms, lapse_limit, run_limit, max_claims, paused, agents_may_ready
+FROM policies;
+
+-- name: put_policy(project, claim_ttl_ms, claim_ttl_max_ms, reserve_grace_ms, lapse_limit, run_limit, max_claims, paused, agents_may_ready)!
+-- One project's overrides, whole; NULL falls back to `*`, then to the default.
+INSERT INTO policies (project, claim_ttl_ms, claim_ttl_max_ms, reserve_grace_ms, lapse_limit, run_limit, max_claims, paused, agents_may_ready)
+VALUES (:project::text, :claim_ttl_ms::bigint, :claim_ttl_max_ms::bigint, :reserve_grace_ms::bigint, :lapse_limit::bigint, :run_limit::bigint, :max_claims::bigint, :paused::text, :agents_may_ready::boolean)
+ON CONFLICT (project) DO UPDATE SET
+    claim_ttl_ms = excluded.claim_ttl_ms, claim_ttl_max_ms = excluded.claim_ttl_max_ms,
+    reserve_grace_ms = excluded.reserve_grace_ms, lapse_limit = excluded.lapse_limit, run_limit = excluded.run_limit,
+    max_claims = excluded.max_claims, paused = excluded.paused, agents_may_ready = excluded.agents_may_ready;

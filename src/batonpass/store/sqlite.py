@@ -1,0 +1,416 @@
+"""One SQLite file: one writer at a time, commits in groups (D42).
+
+    waiting members ──turn──▶ SAVEPOINT · body · RELEASE ─┐
+          ▲                     (one after another)       │ up to 64 of them, or 5 ms
+          └──────────── the next group ◀── answers ◀── COMMIT (in a thread) ◀┘
+
+Each process has one writer connection, used on the event loop: statements
+take microseconds, only COMMIT waits for the disk. A *member* is one
+`store.write` body. It runs alone from its SAVEPOINT to its RELEASE or
+ROLLBACK TO, and awaits nothing but the store; one that does fails (H6). What
+arrives while a group commits is the next group. No member is answered before
+COMMIT returned, not even one that was refused, because its refusal may name
+what an earlier member of the same group did.
+
+If the transaction ends by itself (disk full ends it whole), or COMMIT fails,
+every member of the group gets an error; none is told 200.
+
+Between processes two `flock` files beside the database are a turnstile and the
+writer's lock. Whoever waits for the writer's holds the turnstile meanwhile, so
+processes take turns; the kernel frees both when a process dies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import sqlite3
+import threading
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from batonpass.core import points
+from batonpass.core.clock import Clock
+from batonpass.core.errors import Internal, Unavailable, Unknown
+from batonpass.core.identity import Principal
+from batonpass.core.ids import Instant, Resource
+from batonpass.core.leases import LockedLease
+from batonpass.store import queries
+from batonpass.store.base import Fences, Reader, Row, Statement, Tx, Writer, q
+from batonpass.store.fences import lock_and_compare, refuse_broken
+
+GROUP_MEMBERS_MAX: Final = 64
+GROUP_S_MAX: Final = 0.005
+LOCK_WAIT_S_MAX: Final = 10.0
+"""How long members wait for another process's group before they are told 503."""
+BUSY_RETRY_S: Final = 0.01
+STATEMENTS_CACHED: Final = 256
+
+
+class GroupEnded(Unavailable):
+    """The group's transaction ended by itself; none of its members stands."""
+
+    code = "unavailable"
+
+
+@dataclass(slots=True)
+class _Group:
+    """The members that share one COMMIT."""
+
+    settled: asyncio.Future[None]
+    size: int = 0
+    actions: list[Callable[[], None]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Turn:
+    """A member's turn in its group: it must say when it is done, and must not yield in between."""
+
+    group: _Group
+    done: asyncio.Future[None]
+    yielded: bool = False
+
+    def note_yield(self) -> None:
+        """Note that the event loop ran while this member had the connection."""
+        self.yielded = True
+
+
+class SqliteReader:
+    """A snapshot of what is committed."""
+
+    def __init__(self, connection: sqlite3.Connection, clock: Clock) -> None:
+        self._connection = connection
+        self._clock = clock
+        self._queries = queries.load("sqlite")
+
+    async def fetch(self, *statements: Statement) -> list[list[Row]]:
+        """Return the rows of each statement."""
+        return [self._run(statement).fetchall() for statement in statements]
+
+    async def now(self) -> Instant:
+        """Return the time, read by a statement of its own."""
+        ((row,),) = await self.fetch(q("time.now", now=self._clock.moment()))
+        return Instant(row[0])
+
+    def _run(self, statement: Statement) -> sqlite3.Cursor:
+        query = self._queries[statement.name]
+        assert query.params == statement.params.keys(), (statement.name, query.params ^ statement.params.keys())
+        return self._connection.execute(query.sql, statement.params)
+
+
+class SqliteTx(SqliteReader):
+    """A member's transaction: its SAVEPOINT within the group."""
+
+    def __init__(self, connection: sqlite3.Connection, clock: Clock, principal: Principal) -> None:
+        super().__init__(connection, clock)
+        self.principal = principal
+        self.locked: dict[Resource, LockedLease] = {}
+        self.broken: dict[int, str] = {}
+        self.skipped: frozenset[Resource] = frozenset()
+        self.actions: list[Callable[[], None]] = []
+
+    def _run(self, statement: Statement) -> sqlite3.Cursor:
+        if not self._connection.in_transaction:
+            raise GroupEnded("the database ended the transaction by itself; nothing was changed")
+        return super()._run(statement)
+
+    def put(self, statement: Statement) -> None:
+        """Make a change at once; it is on disk when the group's COMMIT returns."""
+        changed = self._run(statement).rowcount
+        expected = statement.params.get("expected")
+        if expected is not None and changed != expected:
+            raise Internal(f"{statement.name} changed {changed} rows, not {expected}")
+
+    def after_commit(self, action: Callable[[], None]) -> None:
+        """Run `action` once the group's COMMIT has returned."""
+        self.actions.append(action)
+
+
+class SqliteStore:
+    """A database file opened for reading and writing."""
+
+    dialect = "sqlite"
+
+    def __init__(self, path: Path, *, clock: Clock, incarnation: str) -> None:
+        self.path = path
+        self.incarnation = incarnation
+        self._clock = clock
+        self._writer = connect(path)
+        self._readers: list[sqlite3.Connection] = []
+        self._locks = _FileLocks(path)
+        self._waiting: deque[asyncio.Future[_Turn]] = deque()
+        self._pump: asyncio.Task[None] | None = None
+        self._closed = False
+
+    # --- the two doors ------------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def read(self) -> AsyncIterator[Reader]:
+        """Open a snapshot of what is committed."""
+        connection = self._readers.pop() if self._readers else connect(self.path, read_only=True)
+        try:
+            connection.execute("BEGIN")
+            yield SqliteReader(connection, self._clock)
+        except sqlite3.Error as error:
+            raise translated(error) from error
+        finally:
+            connection.rollback()
+            self._readers.append(connection)
+
+    @asynccontextmanager
+    async def write(self, principal: Principal, fences: Fences) -> AsyncIterator[Tx]:
+        """Open a write transaction once every fence holds; see `store.base`."""
+        writer = Writer(principal, fences)
+        async with self.write_set([writer]) as tx:
+            await refuse_broken(tx, writer)
+            yield tx
+
+    @asynccontextmanager
+    async def write_set(self, writers: Sequence[Writer], *, skip_locked: bool = False) -> AsyncIterator[Tx]:
+        """Open one transaction for several writers; see `store.base`. Nothing is ever skipped here."""
+        turn = await self._join()
+        try:
+            with self._member(turn, writers[0].principal) as tx:
+                await points.areach("member.begun")
+                await lock_and_compare(tx, writers, skip_locked=skip_locked)
+                tx.skipped = frozenset()  # nothing is ever locked by somebody else; absent rows are just absent
+                yield tx
+        except (asyncio.CancelledError, GeneratorExit):
+            raise
+        except BaseException:
+            await self._answer(turn)
+            raise
+        else:
+            await self._answer(turn)
+
+    async def close(self) -> None:
+        """Finish the group under way and close the connections."""
+        self._closed = True
+        if self._pump is not None:
+            await self._pump
+        for connection in (self._writer, *self._readers):
+            connection.close()
+        self._readers.clear()
+        self._locks.close()
+
+    # --- members ------------------------------------------------------------------------------------------------
+
+    async def _join(self) -> _Turn:
+        """Wait for a turn in the present or the next group."""
+        if self._closed:
+            raise Unavailable("the database is closed")
+        waiting: asyncio.Future[_Turn] = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiting)
+        if self._pump is None or self._pump.done():
+            self._pump = asyncio.create_task(self._run_groups(), name="sqlite groups")
+        try:
+            return await waiting
+        except asyncio.CancelledError:
+            if waiting.done() and not waiting.cancelled() and waiting.exception() is None:
+                waiting.result().done.set_result(None)
+            raise
+
+    @contextmanager
+    def _member(self, turn: _Turn, principal: Principal) -> Iterator[SqliteTx]:
+        """Run one body alone, from SAVEPOINT to RELEASE or ROLLBACK TO."""
+        tx = SqliteTx(self._writer, self._clock, principal)
+        watch = asyncio.get_running_loop().call_soon(turn.note_yield)
+        try:
+            self._writer.execute("SAVEPOINT member")
+            yield tx
+            watch.cancel()
+            if turn.yielded and not points.armed_async:
+                raise Internal("a write's body awaited something other than the store")
+            self._writer.execute("RELEASE member")
+            turn.group.actions += tx.actions
+        except BaseException as error:
+            watch.cancel()
+            if self._writer.in_transaction:
+                self._writer.execute("ROLLBACK TO member")
+                self._writer.execute("RELEASE member")
+            if isinstance(error, sqlite3.Error):
+                raise translated(error) from error
+            raise
+        finally:
+            turn.done.set_result(None)
+            points.reach("member.released")
+
+    async def _answer(self, turn: _Turn) -> None:
+        """Wait until the group is on disk; only then may anybody be told anything."""
+        await asyncio.shield(turn.group.settled)
+
+    # --- groups -------------------------------------------------------------------------------------------------
+
+    async def _run_groups(self) -> None:
+        while self._waiting:
+            group = _Group(asyncio.get_running_loop().create_future())
+            group.settled.add_done_callback(_retrieved)
+            try:
+                await self._open_group()
+            except Unavailable as error:
+                self._refuse_waiting(error)
+                continue
+            try:
+                await self._run_members(group)
+                await self._commit(group)
+            except Exception as error:  # noqa: BLE001  # whatever ended the group is every member's answer
+                self._end_transaction()
+                group.settled.set_exception(error if isinstance(error, Unavailable) else translated(error))
+            else:
+                group.settled.set_result(None)
+            finally:
+                self._locks.release()
+            for action in group.actions if group.settled.exception() is None else ():
+                action()
+
+    async def _open_group(self) -> None:
+        await self._locks.acquire(on_wait=self._refuse_waiting)
+        deadline = time.monotonic() + LOCK_WAIT_S_MAX
+        while True:
+            try:
+                self._writer.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                    self._locks.release()
+                    raise translated(error) from error
+                await asyncio.sleep(BUSY_RETRY_S)
+            else:
+                points.reach("group.opened")
+                return
+
+    async def _run_members(self, group: _Group) -> None:
+        deadline = time.monotonic() + GROUP_S_MAX
+        loop = asyncio.get_running_loop()
+        while self._waiting and group.size < GROUP_MEMBERS_MAX and time.monotonic() < deadline:
+            waiting = self._waiting.popleft()
+            if waiting.done():
+                continue
+            turn = _Turn(group, loop.create_future())
+            group.size += 1
+            waiting.set_result(turn)
+            await turn.done
+            if not self._writer.in_transaction:
+                raise GroupEnded("the database ended the transaction by itself; is the disk full? nothing was changed")
+
+    async def _commit(self, group: _Group) -> None:
+        if not group.size:
+            self._end_transaction()
+            return
+        points.reach("group.committing")
+        try:
+            await asyncio.get_running_loop().run_in_executor(None, self._writer.commit)
+        except sqlite3.Error as error:
+            raise Unknown(f"COMMIT failed ({error}); read before you repeat") from error
+        points.reach("group.committed")
+
+    def _end_transaction(self) -> None:
+        if self._writer.in_transaction:
+            self._writer.rollback()
+
+    def _refuse_waiting(self, error: Unavailable) -> None:
+        while self._waiting:
+            waiting = self._waiting.popleft()
+            if not waiting.done():
+                waiting.set_exception(error)
+
+
+class _FileLocks:
+    """The turnstile and the writer's lock between processes."""
+
+    def __init__(self, path: Path) -> None:
+        self._turnstile = _open_lock(path, "turnstile")
+        self._writer = _open_lock(path, "writer")
+        self._pending: asyncio.Future[None] | None = None
+
+    async def acquire(self, *, on_wait: Callable[[Unavailable], None]) -> None:
+        """Take the writer's lock; every `LOCK_WAIT_S_MAX` of waiting, tell `on_wait`."""
+        if self._try_both():
+            return
+        taken = asyncio.get_running_loop().create_future()
+        threading.Thread(
+            target=self._block, args=(asyncio.get_running_loop(), taken), name="sqlite lock", daemon=True
+        ).start()
+        while not (await asyncio.wait({taken}, timeout=LOCK_WAIT_S_MAX))[0]:
+            on_wait(Unavailable("another process holds the database's writer lock; is it stopped?", retry_after_s=2))
+
+    def release(self) -> None:
+        """Free the writer's lock."""
+        fcntl.flock(self._writer, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        """Close both files, which frees whatever is held."""
+        os.close(self._turnstile)
+        os.close(self._writer)
+
+    def _try_both(self) -> bool:
+        try:
+            fcntl.flock(self._turnstile, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        try:
+            fcntl.flock(self._writer, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        finally:
+            fcntl.flock(self._turnstile, fcntl.LOCK_UN)
+        return True
+
+    def _block(self, loop: asyncio.AbstractEventLoop, taken: asyncio.Future[None]) -> None:
+        fcntl.flock(self._turnstile, fcntl.LOCK_EX)
+        fcntl.flock(self._writer, fcntl.LOCK_EX)
+        fcntl.flock(self._turnstile, fcntl.LOCK_UN)
+        loop.call_soon_threadsafe(taken.set_result, None)
+
+
+def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
+    """Return a connection with the settings every one of ours has."""
+    connection = sqlite3.connect(
+        path,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=STATEMENTS_CACHED,
+        timeout=0 if not read_only else LOCK_WAIT_S_MAX,
+    )
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA synchronous = FULL")
+    if read_only:
+        connection.execute("PRAGMA query_only = ON")
+    else:
+        connection.execute("PRAGMA journal_mode = WAL")
+    return connection
+
+
+def translated(error: Exception) -> Exception:
+    """Return our error for the driver's: what is busy or full is `Unavailable`, the rest is a bug of ours."""
+    if isinstance(error, sqlite3.OperationalError | sqlite3.DatabaseError):
+        code = getattr(error, "sqlite_errorcode", None)
+        if code is not None and code & 0xFF in _PASSING:
+            return Unavailable(f"the database cannot take it now: {error}; nothing was changed")
+    return error
+
+
+def _open_lock(path: Path, name: str) -> int:
+    return os.open(path.with_name(f"{path.name}.{name}"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def _retrieved(future: asyncio.Future[None]) -> None:
+    """Mark the exception of a group as seen even when every member was cancelled."""
+    if not future.cancelled():
+        future.exception()
+
+
+_PASSING: Final = {
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_INTERRUPT,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_READONLY,
+}
