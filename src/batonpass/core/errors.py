@@ -20,7 +20,7 @@
     └── Internal              a promise of ours broke
 
 The same classes are raised by the services, carried over the wire by
-``wire.errors``' one table, and raised again by the client (style 25). The
+``wire.errors``' one table, and raised again by the client. The
 message is a sentence for a person; programs branch on `code` and fields.
 """
 
