@@ -107,3 +107,9 @@ def test_each_dependency_is_kept_out_of_core() -> None:
     )
 
     assert {imported_as.get(each, each.replace("-", "_")) for each in names} <= set(purity["forbidden_modules"])
+
+
+def test_the_dev_group_and_the_dev_extra_are_one_list() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+    assert settings["dependency-groups"]["dev"] == settings["project"]["optional-dependencies"]["dev"]
