@@ -74,8 +74,7 @@ EXTRA_KEYS: Final[Mapping[str, Shape]] = MappingProxyType(
 
 STAMPED_KEYS: Final = frozenset(
     "author authored_via authored_by_agent session created_at updated_at revision by owner execution_at"
-    " priority_by priority_by_agent priority_at priority_via readiness_by readiness_by_agent readiness_at"
-    " readiness_via".split()
+    " priority_by priority_at priority_via readiness_by readiness_at readiness_via".split()
 )
 """Keys that only the server writes; a put may carry them, and they count for nothing (D12, D16b)."""
 
@@ -111,12 +110,12 @@ class Authored:
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """Who set a priority or readiness: ``Name <email>``, when, by which door, and the agent if one held the pen."""
+    """Who set a priority or readiness, when and by which door; `by_person` is what makes it consent (D41)."""
 
     by: str
     at: Instant
     via: str
-    agent: AgentId | None = None
+    by_person: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,13 +250,16 @@ def _field_of(finding: str) -> str:
 
 
 def _identity_findings(authored: Authored) -> Iterator[str]:
-    yield from _refusals(lambda: parse_node_id(authored.id))
+    if authored.id:
+        yield from _refusals(lambda: parse_node_id(authored.id))
+    else:
+        yield "id: required"
     kind = NODE_TYPES.get(authored.type)
     if not authored.type:
         yield "type: required"
     elif kind is None:
         yield unknown_type(authored.type)
-    elif not authored.id.startswith(kind.prefixes) or authored.id in kind.prefixes:
+    elif (authored.id and not authored.id.startswith(kind.prefixes)) or authored.id in kind.prefixes:
         yield f"id: {shown(authored.id)} does not begin with a prefix of {kind.name} ({', '.join(kind.prefixes)})"
     if kind is not None and (finding := check_status(kind, authored.status)) is not None:
         yield finding

@@ -1,9 +1,10 @@
-"""Resolution: whether a node is done, which an edge says and its own status only follows (companion 2.3, D17, D24)."""
+"""Resolution: whether a node is done, which an edge says and its own status only follows (companion 2.3, D17)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import assert_never
 
 from batonpass.core.edges import EDGE_TYPES, Resolving
 from batonpass.core.ids import NodeId
@@ -26,17 +27,16 @@ class Inbound:
 
     @property
     def stands(self) -> bool:
-        """Whether the source may retire anything: not superseded, by edge or own word, and its status resolves."""
-        return not self.superseded and self.status != "superseded" and resolves_others(self.status)
+        """Whether the source may retire anything: it is not superseded, and its status resolves."""
+        return not self.superseded and resolves_others(self.status)
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The node that may be resolved. While `execution` names a hold, no edge resolves it (D24)."""
+    """The node that may be resolved."""
 
     type: str
     status: str | None = None
-    execution: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +68,9 @@ def resolve(target: Target, inbound: Iterable[Inbound]) -> Resolution | None:
 
 
 def counts(target: Target, edge: Inbound) -> bool:
-    """Whether `edge` resolves `target`: of a type that does, from a node that stands, under no hold."""
+    """Whether `edge` resolves `target`: of a type that does, and from a node that stands."""
     known = EDGE_TYPES.get(edge.edge)
-    if known is None or target.execution is not None or not edge.stands:
+    if known is None or not edge.stands:
         return False
     match known.resolving:
         case Resolving.ANY:
@@ -79,6 +79,8 @@ def counts(target: Target, edge: Inbound) -> bool:
             return target.type == "question"
         case Resolving.NOTHING:
             return False
+        case _:
+            assert_never(known.resolving)
 
 
 def completes(target: Target, inbound: Iterable[Inbound]) -> bool:

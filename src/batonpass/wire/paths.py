@@ -1,0 +1,50 @@
+"""Every URL, once: the server routes by these templates and the client fills them in."""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import quote
+
+ME: Final = "/v1/me"
+MY_TOKENS: Final = "/v1/me/tokens"
+MY_TOKEN: Final = "/v1/me/tokens/{prefix}"
+STATUS: Final = "/v1/status"
+
+AGENTS: Final = "/v1/agents"
+AGENT_SESSION: Final = "/v1/agents/session"
+AGENT_TOKEN: Final = "/v1/agents/{id}/token"
+AGENT_TOKENS: Final = "/v1/agents/{id}/tokens"
+AGENT_TOKEN_OF: Final = "/v1/agents/{id}/tokens/{prefix}"
+
+ADMIN_AGENTS: Final = "/v1/admin/agents"
+ADMIN_PEOPLE: Final = "/v1/admin/people"
+ADMIN_TOKENS: Final = "/v1/admin/tokens"
+ADMIN_TOKEN: Final = "/v1/admin/tokens/{prefix}"
+
+NODES: Final = "/v1/nodes"
+NODE: Final = "/v1/nodes/{id}"
+NODE_EDGES: Final = "/v1/nodes/{id}/edges"
+NODE_STATUS: Final = "/v1/nodes/{id}/status"
+NODE_PRIORITY: Final = "/v1/nodes/{id}/priority"
+NODE_READINESS: Final = "/v1/nodes/{id}/readiness"
+NODE_COMMITS: Final = "/v1/nodes/{id}/commits"
+
+CLAIM: Final = "/v1/nodes/{id}/claim"
+RENEW: Final = "/v1/nodes/{id}/renew"
+EXTEND: Final = "/v1/nodes/{id}/extend"
+RESERVE: Final = "/v1/nodes/{id}/reserve"
+RELEASE: Final = "/v1/nodes/{id}/release"
+LEASES: Final = "/v1/leases"
+
+QUEUE: Final = "/v1/queue"
+QUEUE_NEXT: Final = "/v1/queue/next"
+QUEUE_CLAIM: Final = "/v1/queue/claim"
+QUEUE_RENEW: Final = "/v1/queue/renew"
+QUEUE_RELEASE: Final = "/v1/queue/release"
+
+POLICY: Final = "/v1/policy/{project}"
+
+
+def fill(template: str, **values: str) -> str:
+    """Return `template` with its parameters filled in and percent-encoded."""
+    return template.format(**{name: quote(value, safe="") for name, value in values.items()})

@@ -1,0 +1,390 @@
+"""Processes: the only module that starts one.
+
+Two kinds. `run` executes a short command to its end and returns what it
+printed. `start` begins the child of a run, which may live for hours, start
+processes of its own, and outlive whoever started it.
+
+What makes a run's processes *its*:
+
+* every one inherits `BATON_RUN_MARK` in its environment, so it can be found
+  in the process table though it has left the group, the session and the
+  family (agent programs start their tools in new sessions);
+* whatever was once seen below the child stays known, by pid *and* kernel start
+  time: a number alone may be somebody else's by now, and is never signalled;
+* where the caller has become a reaper of orphans, what the kernel hands it is
+  the run's as well.
+
+Output goes straight into files. A pipe would tie the end of a run to the last
+stray that holds its other end, and lose what nobody had read when we died. The
+prompt is given as an open file for the same reason: no writer, nothing to
+block, and no half of a prompt when the writer is killed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final
+
+import psutil
+
+from batonpass.worker.errors import NotStarted, TimedOut
+
+MARK: Final = "BATON_RUN_MARK"
+"""The runs a process belongs to, outermost first, separated by colons."""
+OUTPUT_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Of what a short command prints; the rest is not read."""
+POLL_S: Final = 0.05
+"""How often the process table is looked at while something is being stopped."""
+_PROC: Final = Path("/proc")
+_PR_SET_CHILD_SUBREAPER: Final = 36
+_STATE, _PARENT, _STARTED = 0, 1, 19
+"""Places in /proc/<pid>/stat, counted after the command's closing bracket."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """One process for good: its number, when the kernel started it, and in which boot.
+
+    `started` counts clock ticks since boot, which no change of the clock moves.
+    """
+
+    pid: int
+    started: int
+    boot: str
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How a process ended: by its own exit code, or by a signal's name."""
+
+    code: int | None
+    signal: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """What a short command left behind."""
+
+    code: int
+    out: bytes
+    err: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Graces:
+    """Seconds a run's processes get after each signal, the politest first."""
+
+    interrupt_s: float = 5.0
+    terminate_s: float = 5.0
+    kill_s: float = 5.0
+
+
+def identify(pid: int) -> Identity | None:
+    """Return who `pid` is, or None when no such process lives; one that only waits to be reaped does not."""
+    process = _look_at(pid)
+    return None if process is None else process.identity
+
+
+def is_alive(identity: Identity) -> bool:
+    """Whether this very process lives, not another one that has its number now."""
+    return identify(identity.pid) == identity
+
+
+def become_subreaper() -> bool:
+    """Ask the kernel to hand orphaned descendants to this process; False where it can't.
+
+    Only for a process that starts everything through this module: whatever
+    it is handed counts as a stray of its run (`start` with ``adopts``).
+    """
+    if sys.platform != "linux":
+        return False
+    libc = ctypes.CDLL(None, use_errno=True)
+    return bool(libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
+
+
+def run(
+    argv: Sequence[str], *, cwd: Path, environment: Mapping[str, str], timeout_s: float, stdin: bytes = b""
+) -> Completed:
+    """Return what a short command printed and its exit code, which the caller judges.
+
+    The environment is the whole of it. `NotStarted` when it can't be executed;
+    `TimedOut`, with its group killed, when it runs too long.
+    """
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        given.write(stdin)
+        given.seek(0)
+        process = _spawn(argv, cwd=cwd, environment=environment, files=(given, out, err))
+        try:
+            code = process.wait(timeout_s)
+        except BaseException as error:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise TimedOut(f"{argv[0]} did not end within {timeout_s:g} s") from None
+            raise
+        return Completed(code, _content(out), _content(err))
+
+
+def start(
+    argv: Sequence[str],
+    *,
+    mark: str,
+    cwd: Path,
+    environment: Mapping[str, str],
+    stdin: str | None,
+    stdout: Path,
+    stderr: Path,
+    adopts: bool = False,
+) -> Child:
+    """Start a run's child in its own session, its output appended to two files, and return it.
+
+    `stdin` None closes standard input. `mark` is added to the environment.
+    `adopts` says that this process is a subreaper and starts nothing else.
+    `NotStarted` when it can't be executed.
+    """
+    marks = [*filter(None, environment.get(MARK, "").split(":")), mark]
+    with tempfile.TemporaryFile() as given, _log(stdout) as out, _log(stderr) as err:
+        given.write((stdin or "").encode(errors="replace"))
+        given.seek(0)
+        files = (subprocess.DEVNULL if stdin is None else given, out, err)
+        process = _spawn(argv, cwd=cwd, environment={**environment, MARK: ":".join(marks)}, files=files)
+    return Child(process, mark=mark, adopts=adopts)
+
+
+class Crew:
+    """All processes of one run, as far as they can be proved to be its.
+
+    `child` is the run's own child, where it is known. Looking costs one pass
+    over the process table, so looking often finds what hides: a process seen
+    once below the child is remembered after its parents are gone.
+    """
+
+    def __init__(self, mark: str, *, child: Identity | None = None, adopts: bool = False) -> None:
+        self._mark = mark
+        self._child = child
+        self._adopts = adopts
+        self._seen: set[Identity] = set() if child is None else {child}
+
+    def look(self) -> frozenset[Identity]:
+        """Return the run's processes that live now."""
+        table = {process.identity.pid: process for process in _table()}
+        kin = _ancestors(table)
+        ours = {pid for pid, process in table.items() if pid not in kin and self._is_ours(process)}
+        while grown := {pid for pid, process in table.items() if process.parent in ours} - ours - kin:
+            ours |= grown
+        living = frozenset(table[pid].identity for pid in ours)
+        self._bury(self._seen - living)
+        self._seen |= living
+        return living
+
+    def cpu_s(self) -> float:
+        """Return the seconds of processor time that the living processes have used so far."""
+        total = 0.0
+        for identity in self.look():
+            with suppress(psutil.Error):
+                times = psutil.Process(identity.pid).cpu_times()
+                total += times.user + times.system
+        return total
+
+    def stop(self, graces: Graces | None = None) -> frozenset[Identity]:
+        """Stop every process of the run, politely first, and return those that would not die.
+
+        SIGINT goes to the child's group, which is how agent programs are asked
+        to wind up; SIGTERM and SIGKILL go to everything.
+        """
+        graces = graces or Graces()
+        if self._child is not None and is_alive(self._child):
+            group = self._child.pid
+            self._signal(signal.SIGINT, lambda pid: os.getpgid(pid) == group, graces.interrupt_s)
+        self._signal(signal.SIGTERM, lambda _: True, graces.terminate_s)
+        return self._signal(signal.SIGKILL, lambda _: True, graces.kill_s)
+
+    def _signal(self, number: signal.Signals, picks: Callable[[int], bool], grace_s: float) -> frozenset[Identity]:
+        """Signal every living process once that `picks` accepts; return who lives when the grace is over."""
+        deadline = time.monotonic() + grace_s
+        told: set[Identity] = set()
+        while living := self.look():
+            # What was forked while we looked is met in the next round: a fork loses this race in the end.
+            for identity in living - told:
+                with suppress(OSError):
+                    if picks(identity.pid):
+                        _send(identity, number)
+            told |= living
+            if time.monotonic() >= deadline:
+                break
+            time.sleep(POLL_S)
+        return living
+
+    def _is_ours(self, process: _Process) -> bool:
+        if process.identity in self._seen:
+            return True
+        if self._adopts and process.parent == os.getpid():
+            return True
+        return self._mark in _marks(process.identity.pid)
+
+    def _bury(self, dead: Iterable[Identity]) -> None:
+        """Reap what we adopted; the child itself is left to whoever waits for it."""
+        if not self._adopts:
+            return
+        for identity in set(dead):
+            if identity != self._child:
+                with suppress(ChildProcessError):
+                    os.waitpid(identity.pid, os.WNOHANG)
+            self._seen.discard(identity)
+
+
+class Child:
+    """The child of a run, started by this process."""
+
+    def __init__(self, process: subprocess.Popen[bytes], *, mark: str, adopts: bool) -> None:
+        self._process = process
+        self._pidfd = os.pidfd_open(process.pid) if hasattr(os, "pidfd_open") else None
+        identity = identify(process.pid)
+        # A child that has ended already is a zombie of ours: its number can't be anybody else's yet.
+        self.identity = identity or Identity(process.pid, 0, _boot())
+        self.crew = Crew(mark, child=self.identity, adopts=adopts)
+
+    def wait(self, timeout_s: float) -> Exit | None:
+        """Return how the child ended, or None when it still runs after `timeout_s`."""
+        if self._pidfd is not None:
+            poll = select.poll()
+            poll.register(self._pidfd, select.POLLIN)
+            if not poll.poll(timeout_s * 1000):
+                return None
+        with suppress(subprocess.TimeoutExpired):
+            return self._ended(self._process.wait(timeout_s))
+        return None
+
+    def stop(self, graces: Graces | None = None) -> frozenset[Identity]:
+        """Stop the child and every process of its run; return those that would not die. Safe twice."""
+        leftover = self.crew.stop(graces)
+        self.wait(0)
+        return leftover
+
+    def _ended(self, code: int) -> Exit:
+        if self._pidfd is not None:
+            os.close(self._pidfd)
+            self._pidfd = None
+        return Exit(code) if code >= 0 else Exit(None, _signal_name(-code))
+
+
+@dataclass(frozen=True, slots=True)
+class _Process:
+    identity: Identity
+    parent: int
+
+
+def _spawn(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    environment: Mapping[str, str],
+    files: tuple[IO[bytes] | int, IO[bytes], IO[bytes]],
+) -> subprocess.Popen[bytes]:
+    stdin, stdout, stderr = files
+    if not cwd.is_dir():
+        # Without this the error would name the command, and a fallback could start it somewhere else.
+        raise NotStarted(f"{cwd} is not a directory, so {argv[0]} was not started")
+    try:
+        return subprocess.Popen(
+            argv, cwd=cwd, env=dict(environment), stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True
+        )
+    except (OSError, ValueError) as error:
+        raise NotStarted(f"{argv[0]} could not be started: {error}") from error
+
+
+def _send(identity: Identity, number: signal.Signals) -> None:
+    """Signal this very process, or nobody."""
+    if not hasattr(os, "pidfd_open"):
+        if is_alive(identity):
+            os.kill(identity.pid, number)
+        return
+    handle = os.pidfd_open(identity.pid)
+    try:
+        # The handle is bound first and compared after: a number that was passed on in between can't match.
+        if is_alive(identity):
+            signal.pidfd_send_signal(handle, number)
+    finally:
+        os.close(handle)
+
+
+def _table() -> Iterable[_Process]:
+    return filter(None, map(_look_at, psutil.pids()))
+
+
+def _look_at(pid: int) -> _Process | None:
+    """Return the living process `pid` as the kernel describes it, or None."""
+    if not _PROC.is_dir():
+        return _look_without_proc(pid)
+    try:
+        stat = (_PROC / str(pid) / "stat").read_bytes()
+    except OSError:
+        return None
+    # The command may hold blanks and brackets of its own; the last bracket ends it.
+    fields = stat.rpartition(b")")[2].split()
+    if fields[_STATE] in {b"Z", b"X"}:
+        return None
+    return _Process(Identity(pid, int(fields[_STARTED]), _boot()), int(fields[_PARENT]))
+
+
+def _look_without_proc(pid: int) -> _Process | None:
+    try:
+        process = psutil.Process(pid)
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return None
+        return _Process(Identity(pid, round(process.create_time() * 100), _boot()), process.ppid())
+    except psutil.Error:
+        return None
+
+
+def _boot() -> str:
+    """Return what tells this boot from others; empty where the kernel has no name for it."""
+    try:
+        return (_PROC / "sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def _ancestors(table: Mapping[int, _Process]) -> set[int]:
+    """Return ourselves and whoever started us: never a run's to be stopped, marked or not."""
+    found: set[int] = set()
+    pid = os.getpid()
+    while pid not in found and pid in table:
+        found.add(pid)
+        pid = table[pid].parent
+    return found
+
+
+def _marks(pid: int) -> list[str]:
+    try:
+        return psutil.Process(pid).environ().get(MARK, "").split(":")
+    except (psutil.Error, OSError):
+        return []
+
+
+def _log(path: Path) -> IO[bytes]:
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), "ab")
+
+
+def _content(file: IO[bytes]) -> bytes:
+    file.seek(0)
+    return file.read(OUTPUT_BYTES_MAX)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"SIG{number}"
