@@ -109,6 +109,16 @@ def test_each_dependency_is_kept_out_of_core() -> None:
     assert {imported_as.get(each, each.replace("-", "_")) for each in names} <= set(purity["forbidden_modules"])
 
 
+def test_each_dependency_has_its_reason() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    names = {re.split(r"[\[<>=~! ]", requirement)[0] for requirement in settings["project"]["dependencies"]}
+    page = (ROOT / "docs" / "explanation" / "libraries.md").read_text()
+
+    explained = set(re.findall(r"[\w-]+", " ".join(re.findall(r"^\| ([^|]+) \|", page, re.MULTILINE))))
+
+    assert names - explained == set()
+
+
 def test_the_dev_group_and_the_dev_extra_are_one_list() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
