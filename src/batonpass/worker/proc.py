@@ -30,9 +30,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import IO, Final
 
@@ -93,7 +94,7 @@ class Graces:
 def identify(pid: int) -> Identity | None:
     """Return who `pid` is, or None when no such process lives; one that only waits to be reaped does not."""
     process = _look_at(pid)
-    return None if process is None else process.identity
+    return None if process is None or process.is_zombie else process.identity
 
 
 def is_alive(identity: Identity) -> bool:
@@ -179,15 +180,15 @@ class Crew:
 
     def look(self) -> frozenset[Identity]:
         """Return the run's processes that live now."""
-        table = {process.identity.pid: process for process in _table()}
+        table = _table()
+        self._reap(table.values())
+        living = {pid: process for pid, process in table.items() if not process.is_zombie}
         kin = _ancestors(table)
-        ours = {pid for pid, process in table.items() if pid not in kin and self._is_ours(process)}
-        while grown := {pid for pid, process in table.items() if process.parent in ours} - ours - kin:
+        ours = {pid for pid, process in living.items() if pid not in kin and self._is_ours(process)}
+        while grown := {pid for pid, process in living.items() if process.parent in ours} - ours - kin:
             ours |= grown
-        living = frozenset(table[pid].identity for pid in ours)
-        self._bury(self._seen - living)
-        self._seen |= living
-        return living
+        self._seen = {living[pid].identity for pid in ours}
+        return frozenset(self._seen)
 
     def cpu_s(self) -> float:
         """Return the seconds of processor time that the living processes have used so far."""
@@ -206,26 +207,23 @@ class Crew:
         """
         graces = graces or Graces()
         if self._child is not None and is_alive(self._child):
-            group = self._child.pid
-            self._signal(signal.SIGINT, lambda pid: os.getpgid(pid) == group, graces.interrupt_s)
-        self._signal(signal.SIGTERM, lambda _: True, graces.terminate_s)
-        return self._signal(signal.SIGKILL, lambda _: True, graces.kill_s)
+            self._signal(signal.SIGINT, graces.interrupt_s, group=self._child.pid)
+        self._signal(signal.SIGTERM, graces.terminate_s)
+        self._signal(signal.SIGKILL, graces.kill_s)
+        return self.look()
 
-    def _signal(self, number: signal.Signals, picks: Callable[[int], bool], grace_s: float) -> frozenset[Identity]:
-        """Signal every living process once that `picks` accepts; return who lives when the grace is over."""
+    def _signal(self, number: signal.Signals, grace_s: float, *, group: int | None = None) -> None:
+        """Signal every process of the run once, or of one group, and wait until all are gone or the grace is over."""
         deadline = time.monotonic() + grace_s
         told: set[Identity] = set()
-        while living := self.look():
+        while concerned := {one for one in self.look() if group is None or _group(one.pid) == group}:
             # What was forked while we looked is met in the next round: a fork loses this race in the end.
-            for identity in living - told:
-                with suppress(OSError):
-                    if picks(identity.pid):
-                        _send(identity, number)
-            told |= living
+            for identity in concerned - told:
+                _send(identity, number)
+            told |= concerned
             if time.monotonic() >= deadline:
-                break
+                return
             time.sleep(POLL_S)
-        return living
 
     def _is_ours(self, process: _Process) -> bool:
         if process.identity in self._seen:
@@ -234,15 +232,14 @@ class Crew:
             return True
         return self._mark in _marks(process.identity.pid)
 
-    def _bury(self, dead: Iterable[Identity]) -> None:
-        """Reap what we adopted; the child itself is left to whoever waits for it."""
+    def _reap(self, table: Iterable[_Process]) -> None:
+        """Bury the orphans we were handed; the child itself is left to whoever waits for it."""
         if not self._adopts:
             return
-        for identity in set(dead):
-            if identity != self._child:
+        for process in table:
+            if process.is_zombie and process.parent == os.getpid() and process.identity != self._child:
                 with suppress(ChildProcessError):
-                    os.waitpid(identity.pid, os.WNOHANG)
-            self._seen.discard(identity)
+                    os.waitpid(process.identity.pid, os.WNOHANG)
 
 
 class Child:
@@ -251,9 +248,10 @@ class Child:
     def __init__(self, process: subprocess.Popen[bytes], *, mark: str, adopts: bool) -> None:
         self._process = process
         self._pidfd = os.pidfd_open(process.pid) if hasattr(os, "pidfd_open") else None
-        identity = identify(process.pid)
-        # A child that has ended already is a zombie of ours: its number can't be anybody else's yet.
-        self.identity = identity or Identity(process.pid, 0, _boot())
+        started = _look_at(process.pid)
+        # Nobody has waited for it, so even a child that has ended already still has its number.
+        assert started is not None
+        self.identity = started.identity
         self.crew = Crew(mark, child=self.identity, adopts=adopts)
 
     def wait(self, timeout_s: float) -> Exit | None:
@@ -284,6 +282,7 @@ class Child:
 class _Process:
     identity: Identity
     parent: int
+    is_zombie: bool
 
 
 def _spawn(
@@ -306,26 +305,34 @@ def _spawn(
 
 
 def _send(identity: Identity, number: signal.Signals) -> None:
-    """Signal this very process, or nobody."""
-    if not hasattr(os, "pidfd_open"):
-        if is_alive(identity):
-            os.kill(identity.pid, number)
-        return
-    handle = os.pidfd_open(identity.pid)
+    """Signal this very process, or nobody: gone, somebody else's number, or not ours to signal."""
+    with suppress(ProcessLookupError, PermissionError):
+        if not hasattr(os, "pidfd_open"):
+            if is_alive(identity):
+                os.kill(identity.pid, number)
+            return
+        handle = os.pidfd_open(identity.pid)
+        try:
+            # The handle is bound first and compared after: a number that was passed on in between can't match.
+            if is_alive(identity):
+                signal.pidfd_send_signal(handle, number)
+        finally:
+            os.close(handle)
+
+
+def _group(pid: int) -> int:
     try:
-        # The handle is bound first and compared after: a number that was passed on in between can't match.
-        if is_alive(identity):
-            signal.pidfd_send_signal(handle, number)
-    finally:
-        os.close(handle)
+        return os.getpgid(pid)
+    except ProcessLookupError:
+        return 0
 
 
-def _table() -> Iterable[_Process]:
-    return filter(None, map(_look_at, psutil.pids()))
+def _table() -> dict[int, _Process]:
+    return {process.identity.pid: process for process in map(_look_at, psutil.pids()) if process is not None}
 
 
 def _look_at(pid: int) -> _Process | None:
-    """Return the living process `pid` as the kernel describes it, or None."""
+    """Return the process `pid` as the kernel describes it, or None when there is none."""
     if not _PROC.is_dir():
         return _look_without_proc(pid)
     try:
@@ -334,21 +341,20 @@ def _look_at(pid: int) -> _Process | None:
         return None
     # The command may hold blanks and brackets of its own; the last bracket ends it.
     fields = stat.rpartition(b")")[2].split()
-    if fields[_STATE] in {b"Z", b"X"}:
-        return None
-    return _Process(Identity(pid, int(fields[_STARTED]), _boot()), int(fields[_PARENT]))
+    identity = Identity(pid, int(fields[_STARTED]), _boot())
+    return _Process(identity, int(fields[_PARENT]), is_zombie=fields[_STATE] in {b"Z", b"X"})
 
 
 def _look_without_proc(pid: int) -> _Process | None:
     try:
         process = psutil.Process(pid)
-        if process.status() == psutil.STATUS_ZOMBIE:
-            return None
-        return _Process(Identity(pid, round(process.create_time() * 100), _boot()), process.ppid())
+        identity = Identity(pid, round(process.create_time() * 100), _boot())
+        return _Process(identity, process.ppid(), is_zombie=process.status() == psutil.STATUS_ZOMBIE)
     except psutil.Error:
         return None
 
 
+@cache
 def _boot() -> str:
     """Return what tells this boot from others; empty where the kernel has no name for it."""
     try:
