@@ -179,7 +179,7 @@ NODE_TYPES: Final[Mapping[str, NodeType]] = MappingProxyType(
 )
 
 NON_RESOLVING: Final = frozenset({"superseded"}).union(*(kind.non_resolving for kind in NODE_TYPES.values()))
-"""Statuses under which a node retires nothing, whatever its type: what any type lists, and what says it was replaced."""
+"""Statuses under which a node of whatever type retires nothing: what any type lists, and what says it was replaced."""
 
 
 def require_type(name: str) -> NodeType:

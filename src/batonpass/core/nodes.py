@@ -325,7 +325,7 @@ def _extra_findings(authored: Authored) -> Iterator[str]:
                 yield from (finding for commit in value if (finding := check_commit(commit, name=key)) is not None)
             case None, _:
                 yield f"{key}: is not a key of a node"
-            case Shape(), _:
+            case _:
                 yield f"{key}: takes {'a text' if isinstance(value, tuple) else 'a list'}"
 
 
