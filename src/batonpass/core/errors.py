@@ -5,6 +5,7 @@
     ├── Unauthorized          no token, an unknown, expired or revoked one
     ├── Forbidden             known, but not allowed
     ├── NotFound              a well-formed id that is not there
+    ├── MethodNotAllowed      the path is there, but does not take this method
     ├── Conflict              the state of the thing does not allow it
     │   ├── AlreadyClaimed    somebody else's live lease is in the way   (holder)
     │   ├── LeaseLost         the tenure you named is not the node's any more (holder, if any)
@@ -68,6 +69,12 @@ class NotFound(BatonError):
     """No such thing, or none the caller may see."""
 
     code = "not_found"
+
+
+class MethodNotAllowed(BatonError):
+    """The path is there, but does not take this method."""
+
+    code = "method_not_allowed"
 
 
 class Conflict(BatonError):

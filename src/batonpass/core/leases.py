@@ -190,7 +190,9 @@ class Request:
     `if_epoch` names a tenure: the verb acts on that one or not at all. `force`
     lifts the readiness check of a claim and nothing else; `reason` is an
     admin's, for ending somebody else's tenure. `take` ends whatever tenure
-    stands and claims in the same step (`baton take`).
+    stands and claims in the same step (`baton take`). `provisional` grants a
+    short horizon until the first renewal; `parked_too` lets a release that
+    names an epoch end a reservation as well.
     """
 
     principal: Principal
@@ -205,6 +207,7 @@ class Request:
     take: bool = False
     reason: str | None = None
     provisional: bool = False
+    parked_too: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,7 +374,8 @@ def _decide_release(lease: LockedLease, request: Request, now: Instant) -> Answe
         return refusal
     if request.if_epoch is not None and lease.epoch != request.if_epoch:
         return _lost(lease, now)
-    if lease.kind is Kind.NONE or (request.if_epoch is not None and not lease.tenure_stands):
+    ended = not lease.tenure_stands and not request.parked_too
+    if lease.kind is Kind.NONE or (request.if_epoch is not None and ended):
         return unchanged
     if may_renew(lease, request.principal) or _may_revoke(request):
         return _released(lease, request)

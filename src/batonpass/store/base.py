@@ -34,6 +34,7 @@ from typing import Any, Final, ParamSpec, Protocol, TypeVar
 
 import msgspec
 
+from batonpass.core.clock import Clock
 from batonpass.core.errors import Unavailable
 from batonpass.core.identity import Kind, Principal
 from batonpass.core.ids import Fence, HolderId, Instant, Resource, TokenHash
@@ -69,6 +70,11 @@ class Statement:
 def q(name: str, /, **params: object) -> Statement:
     """Return the statement ``<noun>.<name>`` with `params`; a list is passed as a JSON array."""
     return Statement(name, params)
+
+
+def now_asked(clock: Clock) -> Statement:
+    """Return the statement that reads the database's time, or the moment `clock` has been set to."""
+    return q("time.now", now=clock.moment())
 
 
 def as_json(value: object) -> str:
@@ -123,6 +129,7 @@ class Tx(Reader, Protocol):
     locked: dict[Resource, LockedLease]
     broken: dict[int, str]
     skipped: frozenset[Resource]
+    along: list[list[Row]]
 
     def put(self, statement: Statement) -> None:
         """Hand over a change; it is sent, in order, with the next fetch or with COMMIT."""
@@ -138,6 +145,7 @@ class Store(Protocol):
 
     dialect: str
     incarnation: str
+    clock: Clock
 
     def read(self) -> AbstractAsyncContextManager[Reader]:
         """Open a snapshot of what is committed."""
@@ -148,12 +156,14 @@ class Store(Protocol):
         ...
 
     def write_set(
-        self, writers: Sequence[Writer], *, skip_locked: bool = False
+        self, writers: Sequence[Writer], *, along: Sequence[Statement] = (), skip_locked: bool = False
     ) -> AbstractAsyncContextManager[Tx]:
         """Open one transaction for several writers; broken fences are in `tx.broken` by position.
 
-        With `skip_locked`, rows that somebody else holds locked are not waited
-        for: they are in `tx.skipped`, and the caller asks for them alone.
+        The statements `along` run after the locks and in the same round trip;
+        their rows are in `tx.along`. With `skip_locked`, rows that somebody
+        else holds locked are not waited for: they are in `tx.skipped`, and the
+        caller asks for them alone.
         """
         ...
 

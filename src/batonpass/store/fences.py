@@ -20,7 +20,9 @@ from batonpass.store.leases import locked_row
 WorkingSet = Mapping[tuple[str, Resource], int]
 
 
-async def lock_and_compare(tx: Tx, writers: Sequence[Writer], *, skip_locked: bool) -> None:
+async def lock_and_compare(
+    tx: Tx, writers: Sequence[Writer], *, along: Sequence[Statement], skip_locked: bool
+) -> None:
     """Lock the rows of all `writers`, and note in `tx.broken` whose fence does not hold."""
     resources: set[Resource] = set()
     for writer in writers:
@@ -29,12 +31,13 @@ async def lock_and_compare(tx: Tx, writers: Sequence[Writer], *, skip_locked: bo
     working = _working_set_query(writers)
     if resources:
         lock = "lock_free" if skip_locked else "lock_for_update" if changing else "lock_shared"
-        statements = [q(f"leases.{lock}", resources=as_json(sorted(resources))), *working]
-        rows, *noted = await tx.fetch(*statements)
+        statements = [q(f"leases.{lock}", resources=as_json(sorted(resources))), *working, *along]
+        rows, *rest = await tx.fetch(*statements)
+        noted, tx.along = rest[: len(working)], rest[len(working) :]
         tx.locked.update((row.resource, row) for row in map(locked_row, rows))
         await points.areach("lease.locked")
     else:
-        noted = []
+        noted, tx.along = [], await tx.fetch(*along) if along else []
     acquired = {(token, Resource(resource)): epoch for token, resource, epoch in (noted[0] if noted else ())}
     if skip_locked:
         tx.skipped = frozenset(resources - tx.locked.keys())

@@ -188,12 +188,12 @@ class PostgresSession:
 
     def ask(self, name: str, /, **params: object) -> list[Row]:
         """Run a named statement and return its rows."""
-        cursor = self._connection.execute(queries.load(self.dialect)[name].sql, params)  # type: ignore[call-overload]  # a constant of ours
+        cursor = self._connection.execute(queries.load(self.dialect)[name].sql, params)
         return cursor.fetchall() if cursor.description else []
 
     def run_script(self, script: str) -> None:
         """Run a migration as one message, inside the transaction."""
-        self._connection.execute(script)  # type: ignore[call-overload]  # a constant of ours
+        self._connection.execute(script)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

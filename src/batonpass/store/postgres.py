@@ -30,7 +30,7 @@ from batonpass.core.identity import Principal
 from batonpass.core.ids import Instant, Resource
 from batonpass.core.leases import LockedLease
 from batonpass.store import queries
-from batonpass.store.base import Fences, Reader, Retry, Row, Statement, Tx, Writer, q
+from batonpass.store.base import Fences, Reader, Retry, Row, Statement, Tx, Writer, now_asked, q
 from batonpass.store.fences import lock_and_compare, refuse_broken
 
 POOL_MAX: Final = 10
@@ -69,13 +69,13 @@ class PostgresReader:
                 for change in changes:
                     await self._send(change)
                 cursors = [await self._send(statement) for statement in statements]
-            return [await cursor.fetchall() for cursor in cursors]
+            return [list(await cursor.fetchall()) for cursor in cursors]
         except psycopg.Error as error:
             raise translated(error) from error
 
     async def now(self) -> Instant:
         """Return the time, read by a statement of its own."""
-        ((row,),) = await self.fetch(q("time.now", now=self._clock.moment()))
+        ((row,),) = await self.fetch(now_asked(self._clock))
         return Instant(row[0])
 
     async def finish(self) -> None:
@@ -91,7 +91,7 @@ class PostgresReader:
     async def _send(self, statement: Statement) -> psycopg.AsyncCursor[tuple[Any, ...]]:
         query = self._queries[statement.name]
         assert query.params == statement.params.keys(), (statement.name, query.params ^ statement.params.keys())
-        return await self._connection.execute(query.sql, statement.params, binary=True)  # type: ignore[call-overload,no-any-return]  # named statements are constants of ours
+        return await self._connection.execute(query.sql, statement.params, binary=True)
 
 
 class PostgresTx(PostgresReader):
@@ -105,6 +105,7 @@ class PostgresTx(PostgresReader):
         self.locked: dict[Resource, LockedLease] = {}
         self.broken: dict[int, str] = {}
         self.skipped: frozenset[Resource] = frozenset()
+        self.along: list[list[Row]] = []
         self.actions: list[Callable[[], None]] = []
         self._notices: list[str] = []
 
@@ -161,13 +162,13 @@ class PostgresStore:
     def __init__(self, pool: AsyncConnectionPool[Connection], *, clock: Clock, incarnation: str) -> None:
         self.incarnation = incarnation
         self._pool = pool
-        self._clock = clock
+        self.clock = clock
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[Reader]:
         """Open a snapshot of what is committed."""
         async with self._connection() as connection:
-            reader = PostgresReader(connection, self._clock)
+            reader = PostgresReader(connection, self.clock)
             try:
                 yield reader
             finally:
@@ -182,13 +183,15 @@ class PostgresStore:
             yield tx
 
     @asynccontextmanager
-    async def write_set(self, writers: Sequence[Writer], *, skip_locked: bool = False) -> AsyncIterator[Tx]:
+    async def write_set(
+        self, writers: Sequence[Writer], *, along: Sequence[Statement] = (), skip_locked: bool = False
+    ) -> AsyncIterator[Tx]:
         """Open one transaction for several writers; see `store.base`."""
         async with self._connection() as connection:
-            tx = PostgresTx(connection, self._clock, writers[0].principal)
+            tx = PostgresTx(connection, self.clock, writers[0].principal)
             try:
                 await points.areach("tx.begun")
-                await lock_and_compare(tx, writers, skip_locked=skip_locked)
+                await lock_and_compare(tx, writers, along=along, skip_locked=skip_locked)
                 yield tx
                 await tx.commit()
             except Unknown:

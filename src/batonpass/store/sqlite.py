@@ -42,7 +42,7 @@ from batonpass.core.identity import Principal
 from batonpass.core.ids import Instant, Resource
 from batonpass.core.leases import LockedLease
 from batonpass.store import queries
-from batonpass.store.base import Fences, Reader, Row, Statement, Tx, Writer, q
+from batonpass.store.base import Fences, Reader, Row, Statement, Tx, Writer, now_asked
 from batonpass.store.fences import lock_and_compare, refuse_broken
 
 GROUP_MEMBERS_MAX: Final = 64
@@ -95,7 +95,7 @@ class SqliteReader:
 
     async def now(self) -> Instant:
         """Return the time, read by a statement of its own."""
-        ((row,),) = await self.fetch(q("time.now", now=self._clock.moment()))
+        ((row,),) = await self.fetch(now_asked(self._clock))
         return Instant(row[0])
 
     def _run(self, statement: Statement) -> sqlite3.Cursor:
@@ -113,6 +113,7 @@ class SqliteTx(SqliteReader):
         self.locked: dict[Resource, LockedLease] = {}
         self.broken: dict[int, str] = {}
         self.skipped: frozenset[Resource] = frozenset()
+        self.along: list[list[Row]] = []
         self.actions: list[Callable[[], None]] = []
 
     def _run(self, statement: Statement) -> sqlite3.Cursor:
@@ -140,7 +141,7 @@ class SqliteStore:
     def __init__(self, path: Path, *, clock: Clock, incarnation: str) -> None:
         self.path = path
         self.incarnation = incarnation
-        self._clock = clock
+        self.clock = clock
         self._writer = connect(path)
         self._readers: list[sqlite3.Connection] = []
         self._locks = _FileLocks(path)
@@ -156,7 +157,7 @@ class SqliteStore:
         connection = self._readers.pop() if self._readers else connect(self.path, read_only=True)
         try:
             connection.execute("BEGIN")
-            yield SqliteReader(connection, self._clock)
+            yield SqliteReader(connection, self.clock)
         except sqlite3.Error as error:
             raise translated(error) from error
         finally:
@@ -172,13 +173,15 @@ class SqliteStore:
             yield tx
 
     @asynccontextmanager
-    async def write_set(self, writers: Sequence[Writer], *, skip_locked: bool = False) -> AsyncIterator[Tx]:
+    async def write_set(
+        self, writers: Sequence[Writer], *, along: Sequence[Statement] = (), skip_locked: bool = False
+    ) -> AsyncIterator[Tx]:
         """Open one transaction for several writers; see `store.base`. Nothing is ever skipped here."""
         turn = await self._join()
         try:
             with self._member(turn, writers[0].principal) as tx:
                 await points.areach("member.begun")
-                await lock_and_compare(tx, writers, skip_locked=skip_locked)
+                await lock_and_compare(tx, writers, along=along, skip_locked=skip_locked)
                 tx.skipped = frozenset()  # nothing is ever locked by somebody else; absent rows are just absent
                 yield tx
         except (asyncio.CancelledError, GeneratorExit):
@@ -219,7 +222,7 @@ class SqliteStore:
     @contextmanager
     def _member(self, turn: _Turn, principal: Principal) -> Iterator[SqliteTx]:
         """Run one body alone, from SAVEPOINT to RELEASE or ROLLBACK TO."""
-        tx = SqliteTx(self._writer, self._clock, principal)
+        tx = SqliteTx(self._writer, self.clock, principal)
         watch = asyncio.get_running_loop().call_soon(turn.note_yield)
         try:
             self._writer.execute("SAVEPOINT member")

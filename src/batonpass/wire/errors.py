@@ -21,6 +21,7 @@ HTTP_STATUS: Final[dict[type[BatonError], int]] = {
     errors.Unauthorized: 401,
     errors.Forbidden: 403,
     errors.NotFound: 404,
+    errors.MethodNotAllowed: 405,
     errors.Conflict: 409,
     errors.AlreadyClaimed: 409,
     errors.LeaseLost: 409,

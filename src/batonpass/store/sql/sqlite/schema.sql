@@ -26,3 +26,7 @@ SELECT id FROM incarnations ORDER BY n DESC LIMIT 1;
 -- A new incarnation: at creation, and after a restore (D46).
 INSERT INTO incarnations (n, id, at, why)
 SELECT coalesce(max(n), 0) + 1, :id, coalesce(:now, CAST(strftime('%s', 'now') AS INTEGER) * 1000000), :why FROM incarnations;
+
+-- name: node_count()
+-- How many nodes there are.
+SELECT count(*) FROM nodes;

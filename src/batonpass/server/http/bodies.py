@@ -1,0 +1,143 @@
+"""Request bodies: one JSON object of at most 1 MiB, decoded into a wire struct (D16b).
+
+What is not JSON, not an object, NaN or infinite, or has a key twice is 400.
+A field of the wrong type is 422 and named. Routes of the published protocol
+ignore fields they do not know and name them; our own routes refuse them, so
+that a misspelt option cannot silently do nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+from starlette.requests import Request
+
+from batonpass.core.errors import BadRequest, Invalid, TooLarge
+from batonpass.wire.text import Cleaner
+
+BODY_BYTES_MAX: Final = 1024 * 1024
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+@dataclass(frozen=True, slots=True)
+class Body(Generic[S]):
+    """A decoded body, the bytes it came as, and what was overlooked or replaced in it."""
+
+    value: S
+    raw: bytes
+    ignored: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+async def read_bytes(request: Request) -> bytes:
+    """Return the body; raise `TooLarge` as soon as it is, without reading the rest."""
+    declared = request.headers.get("content-length", "0")
+    if declared.isdigit() and int(declared) > BODY_BYTES_MAX:
+        raise TooLarge(f"body: {declared} bytes; the limit is {BODY_BYTES_MAX} bytes")
+    chunks: list[bytes] = []
+    size = 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > BODY_BYTES_MAX:
+            raise TooLarge(f"body: over the limit of {BODY_BYTES_MAX} bytes")
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def parse_object(raw: bytes) -> dict[str, Any]:
+    """Return the JSON object in `raw`; an empty body is an empty object."""
+    if not raw.strip():
+        return {}
+    try:
+        value = json.loads(raw, object_pairs_hook=_once_each, parse_constant=_no_constant, parse_float=_finite)
+    except BadRequest:
+        raise
+    except RecursionError as error:
+        raise BadRequest("body: nested too deeply") from error
+    except ValueError as error:  # malformed JSON, bytes that are not UTF-8, a number with thousands of digits
+        raise BadRequest(f"body: not JSON we can read: {error}") from error
+    if not isinstance(value, dict):
+        raise BadRequest("body: must be a JSON object")
+    return value
+
+
+async def read(request: Request, kind: type[S], *, published: bool) -> Body[S]:
+    """Return the request's body as a `kind`; `published` says whose rules for unknown fields hold."""
+    raw = await read_bytes(request)
+    value = parse_object(raw)
+    cleaner = Cleaner()
+    if b"\\u" in raw:  # the only way JSON can carry NUL or a lone surrogate
+        value = _cleaned(value, cleaner, "")
+    ignored = _unknown(value, kind)
+    if ignored and not published:
+        raise Invalid(
+            f"{ignored[0]}: not a field of this request; it takes {', '.join(sorted(_fields(kind))) or 'none'}",
+            details=[f"{name}: unknown field" for name in ignored],
+            field=ignored[0],
+        )
+    return Body(convert(value, kind), raw, ignored, tuple(cleaner.warnings))
+
+
+def convert(value: object, kind: type[S]) -> S:
+    """Return `value` as a `kind`; a wrong type or missing field is `Invalid` and named."""
+    try:
+        return msgspec.convert(value, kind, strict=True)
+    except msgspec.ValidationError as error:
+        raise _named(error) from error
+
+
+def _named(error: msgspec.ValidationError) -> Invalid:
+    message, _, path = str(error).partition(" - at `$.")
+    field = path.rstrip("`") or None
+    if field is None and "required field `" in message:
+        field = message.split("`")[1]
+    return Invalid(f"{field}: {message[:1].lower()}{message[1:]}" if field else message, field=field)
+
+
+def _fields(kind: type[msgspec.Struct]) -> frozenset[str]:
+    return frozenset(kind.__struct_encode_fields__)
+
+
+def _unknown(value: Mapping[str, object], kind: type[msgspec.Struct]) -> tuple[str, ...]:
+    known = _fields(kind)
+    return tuple(name for name in value if name not in known)
+
+
+def _cleaned(value: Any, cleaner: Cleaner, field: str) -> Any:
+    match value:
+        case str():
+            return cleaner.text(value, field=field or "body")
+        case list():
+            return [_cleaned(item, cleaner, f"{field}[{i}]") for i, item in enumerate(value)]
+        case dict():
+            return {
+                cleaner.identifier(name): _cleaned(item, cleaner, f"{field}.{name}" if field else name)
+                for name, item in value.items()
+            }
+        case _:
+            return value
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise BadRequest(f"body: the key {ascii(twice[:60])} stands there twice")
+    return value
+
+
+def _no_constant(name: str) -> object:
+    raise BadRequest(f"body: {name} is not JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if number in (float("inf"), float("-inf")):
+        raise BadRequest(f"body: {text[:40]} is beyond what a number can hold")
+    return number

@@ -1,0 +1,152 @@
+"""One request being answered: who calls, what the services are, and how an answer or error leaves.
+
+Every route is an `endpoint`: an async function from a `Call` to a `Response`.
+`endpoint` authenticates, turns a `BatonError` into the one error shape, and is
+the only place where an unforeseen exception becomes a 500.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from batonpass.core.errors import BatonError, Internal, Invalid, Unauthorized, Unavailable
+from batonpass.core.identity import Principal
+from batonpass.core.ids import Fence, NodeId, parse_fence, parse_label, parse_node_id
+from batonpass.server.http import bodies
+from batonpass.server.http.bodies import Body
+from batonpass.server.services.change import Caller, Repeatable, Replayed
+from batonpass.wire.errors import error_body, http_status
+
+if TYPE_CHECKING:
+    from batonpass.server.app import Services
+
+log = logging.getLogger(__name__)
+
+JSON: Final = "application/json"
+IF_LEASE: Final = "if-lease"
+IDEMPOTENCY_KEY: Final = "idempotency-key"
+FENCES_MAX: Final = 20
+_encode: Final = msgspec.json.Encoder().encode
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An authenticated request and the services that answer it."""
+
+    request: Request
+    services: Services
+    principal: Principal
+
+    async def body(self, kind: type[S], *, published: bool = False) -> Body[S]:
+        """Return the body as a `kind`; `published` routes overlook unknown fields, ours refuse them."""
+        return await bodies.read(self.request, kind, published=published)
+
+    def caller(self, body: bytes = b"", *, repeatable: bool = True) -> Caller:
+        """Return who asks, with the fences and the Idempotency-Key of the headers.
+
+        Lease verbs pass ``repeatable=False``: they are never answered from the store (D11).
+        """
+        key = self.request.headers.get(IDEMPOTENCY_KEY)
+        return Caller(
+            self.principal,
+            fences=self._fences(),
+            repeatable=(
+                Repeatable.of(
+                    parse_label(key, field="Idempotency-Key"),
+                    method=self.request.method,
+                    path=self.request.url.path,
+                    body=body,
+                )
+                if repeatable and key is not None
+                else None
+            ),
+        )
+
+    def node_id(self) -> NodeId:
+        """Return the node id in the path."""
+        return parse_node_id(self.request.path_params["id"])
+
+    def query(self, *names: str) -> Mapping[str, str]:
+        """Return the query parameters, each at most once; one that is not in `names` is refused."""
+        given = self.request.query_params.multi_items()
+        for name, _ in given:
+            if name not in names:
+                raise Invalid(f"{name}: no such parameter; this takes {', '.join(names) or 'none'}", field=name)
+        found = dict(given)
+        if len(found) != len(given):
+            raise Invalid("a query parameter stands there twice")
+        return found
+
+    def _fences(self) -> tuple[Fence, ...]:
+        values = self.request.headers.getlist(IF_LEASE)
+        fences = [parse_fence(part) for value in values for part in value.split(",")]
+        if len(fences) > FENCES_MAX:
+            raise Invalid(f"If-Lease: {len(fences)} fences; the limit is {FENCES_MAX}", field="If-Lease")
+        return tuple(dict.fromkeys(fences))
+
+
+Handler = Callable[[Call], Awaitable[Response]]
+
+
+def endpoint(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+    """Return `handler` as a route: authenticated, with every error in the one shape."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            services: Services = request.app.state.services
+            principal = await services.identity.authenticate(_bearer(request))
+            return await handler(Call(request, services, principal))
+        except BatonError as error:
+            return refused(error)
+        except Exception:
+            log.exception("request.failed", extra={"method": request.method, "path": request.url.path})
+            return refused(Internal("something broke here; it is in the server's log, and it was not your request"))
+
+    answer.__name__ = handler.__name__
+    return answer
+
+
+def reply(value: object, *, status: int = 200, ignored: tuple[str, ...] = ()) -> Response:
+    """Return `value` as JSON; `ignored` fields of a published route are named in a header (D16b)."""
+    headers = {"Baton-Ignored": ", ".join(_header_safe(name) for name in ignored)} if ignored else None
+    return Response(_encode(value), status_code=status, media_type=JSON, headers=headers)
+
+
+def changed(answer: msgspec.Struct | Replayed, *, ignored: tuple[str, ...] = ()) -> Response:
+    """Return what a change answered, now or at its first sending."""
+    if isinstance(answer, Replayed):
+        headers = {"Idempotency-Replayed": "true"}
+        return Response(answer.body, status_code=answer.http_status, media_type=JSON, headers=headers)
+    return reply(answer, status=getattr(answer, "http_status", 200), ignored=ignored)
+
+
+def refused(error: BatonError) -> Response:
+    """Return `error` in the one shape."""
+    headers = {}
+    if isinstance(error, Unavailable):
+        headers["Retry-After"] = str(error.retry_after_s)
+    if isinstance(error, Unauthorized):
+        headers["WWW-Authenticate"] = "Bearer"
+    return Response(
+        _encode(error_body(error)), status_code=http_status(error), media_type=JSON, headers=headers or None
+    )
+
+
+def _bearer(request: Request) -> str:
+    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not secret.strip():
+        raise Unauthorized("send a token: Authorization: Bearer <token>; `baton init` or an admin makes one")
+    return secret.strip()
+
+
+def _header_safe(name: str) -> str:
+    return name[:60] if name.isascii() and name.isprintable() else ascii(name[:60])

@@ -1,0 +1,279 @@
+"""The lease routes: exact bodies in, exact bodies out (leases specification)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.responses import Response
+
+from batonpass.core.clock import MICROS_PER_MS
+from batonpass.core.errors import BatonError, Conflict, Invalid
+from batonpass.core.ids import HolderId, NodeId, Resource, parse_label, parse_node_id
+from batonpass.core.leases import Kind, LeaseView, Request, Verb, view
+from batonpass.server.http.call import Call, reply
+from batonpass.server.services.engine import Done
+from batonpass.server.services.leases import Bulk
+from batonpass.wire import leases as wire
+from batonpass.wire.errors import error_body
+
+EXTEND_MS_MAX: Final = 10**12
+"""Beyond thirty years there is nothing to tell apart; the policy's maximum caps far below."""
+LIMIT_DEFAULT: Final = 100
+STATES: Final = ("live", "lapsed", "reserved")
+
+
+async def claim(call: Call) -> Response:
+    """POST /v1/nodes/{id}/claim."""
+    node, body = call.node_id(), await call.body(wire.ClaimRequest, published=True)
+    asked = body.value
+    request = Request(
+        call.principal,
+        Verb.CLAIM,
+        Resource(node),
+        session=_label(asked.session, "session"),
+        dispatch=_label(asked.dispatch, "dispatch"),
+        if_epoch=asked.if_epoch,
+        force=asked.force,
+        take=asked.take,
+        reason=asked.reason,
+    )
+    return await _single(call, request, body.ignored)
+
+
+async def renew(call: Call) -> Response:
+    """POST /v1/nodes/{id}/renew."""
+    return await _hold(call, Verb.RENEW)
+
+
+async def reserve(call: Call) -> Response:
+    """POST /v1/nodes/{id}/reserve."""
+    return await _hold(call, Verb.RESERVE)
+
+
+async def extend(call: Call) -> Response:
+    """POST /v1/nodes/{id}/extend."""
+    node, body = call.node_id(), await call.body(wire.ExtendRequest, published=True)
+    asked = body.value
+    if not asked.ms > 0:
+        raise Invalid("ms: must be a positive number of milliseconds", field="ms")
+    request = Request(
+        call.principal,
+        Verb.EXTEND,
+        Resource(node),
+        session=_label(asked.session, "session"),
+        if_epoch=asked.if_epoch,
+        reclaim=asked.reclaim,
+        extend_us=max(1, int(min(asked.ms, EXTEND_MS_MAX) * MICROS_PER_MS)),
+    )
+    return await _single(call, request, body.ignored)
+
+
+async def release(call: Call) -> Response:
+    """POST /v1/nodes/{id}/release."""
+    node, body = call.node_id(), await call.body(wire.ReleaseRequest, published=True)
+    asked = body.value
+    request = Request(
+        call.principal,
+        Verb.RELEASE,
+        Resource(node),
+        if_epoch=asked.if_epoch,
+        reason=asked.reason,
+    )
+    outcome = await call.services.leases.one(call.caller(repeatable=False), request)
+    return reply(wire.ReleaseReply(node, outcome.granted.edge), ignored=body.ignored)
+
+
+async def claim_many(call: Call) -> Response:
+    """POST /v1/queue/claim."""
+    body = await call.body(wire.BulkClaimRequest, published=True)
+    if not body.value.ids:
+        raise Invalid("ids: name at least one node to claim", field="ids")
+    ids = [parse_node_id(item, field=f"ids[{i}]") for i, item in enumerate(body.value.ids)]
+    bulk = await call.services.leases.claim_many(
+        call.caller(repeatable=False), ids, session=_label(body.value.session, "session")
+    )
+    done, failed = _sorted_out(bulk)
+    return reply(
+        wire.BulkClaimReply(
+            ok=True,
+            status="refused" if not done else "partial" if failed else "claimed",
+            count=len(done),
+            claimed=[one.granted.lease.resource for one in done],
+            leases=[wire.lease_body(_view(one)) for one in done],
+            failed=failed,
+            expires_in_ms=_soonest(done),
+        ),
+        ignored=body.ignored,
+    )
+
+
+async def renew_many(call: Call) -> Response:
+    """POST /v1/queue/renew: exactly these, or what the caller holds."""
+    body = await call.body(wire.BulkRenewRequest, published=True)
+    asked, caller = body.value, call.caller(repeatable=False)
+    session = _label(asked.session, "session")
+    explicit = asked.ids is not None or asked.leases is not None
+    if explicit:
+        tenures = _tenures(asked)
+        bulk = await call.services.leases.renew_many(caller, tenures, session=session, reclaim=asked.reclaim)
+    else:
+        bulk = await call.services.leases.renew_held(caller, session=session)
+    done, failed = _sorted_out(bulk)
+    reclaimed: list[str] = [one.granted.lease.resource for one in done if one.granted.reclaimed]
+    return reply(
+        wire.BulkRenewReply(
+            ok=True,
+            status="partial" if done and failed else "refused" if failed else "renewed",
+            count=len(done),
+            renewed=[one.granted.lease.resource for one in done],
+            leases=[wire.lease_body(_view(one)) for one in done],
+            failed=failed,
+            expires_in_ms=_soonest(done),
+            reclaimed=reclaimed if explicit else None,
+            skipped_other_session=None if explicit else bulk.skipped_other_session,
+            skipped_reserved=None if explicit else bulk.skipped_reserved,
+        ),
+        ignored=body.ignored,
+    )
+
+
+async def release_many(call: Call) -> Response:
+    """POST /v1/queue/release."""
+    body = await call.body(wire.BulkReleaseRequest, published=True)
+    bulk = await call.services.leases.release_held(
+        call.caller(repeatable=False),
+        session=_label(body.value.session, "session"),
+        reservations=body.value.reservations,
+    )
+    released = [one.granted.lease.resource for one in _sorted_out(bulk)[0] if one.granted.happened is not None]
+    return reply(wire.BulkReleaseReply(list(released), len(released)), ignored=body.ignored)
+
+
+async def listed(call: Call) -> Response:
+    """GET /v1/leases?holder=&project=&state=&after=&limit=."""
+    asked = call.query("holder", "project", "state", "after", "limit")
+    state = asked.get("state")
+    if state is not None and state not in STATES:
+        raise Invalid(f"state: {state[:40]} is none of {', '.join(STATES)}", field="state")
+    holder = asked.get("holder")
+    page = await call.services.leases.listed(
+        holder=call.principal.id if holder == "me" else HolderId(holder) if holder is not None else None,
+        project=asked.get("project"),
+        state=state,
+        after=asked.get("after", ""),
+        limit=whole_number(asked.get("limit"), "limit", default=LIMIT_DEFAULT),
+    )
+    rows = []
+    for row in page.leases:
+        seen = view(row.lease, page.now)
+        assert seen is not None, row
+        left = seen.expires_at - page.now
+        rows.append(
+            wire.LeaseListed(
+                wire.lease_body(seen),
+                state="lapsed" if left <= 0 else "reserved" if row.lease.kind is Kind.RESERVATION else "live",
+                expires_in_ms=max(0, left // MICROS_PER_MS),
+                project=row.project,
+                title=row.title,
+            )
+        )
+    return reply(wire.LeasesReply(rows, len(rows), page.next))
+
+
+# --- shared ----------------------------------------------------------------------------------------------------------
+
+
+async def _hold(call: Call, verb: Verb) -> Response:
+    node, body = call.node_id(), await call.body(wire.RenewRequest, published=True)
+    asked = body.value
+    request = Request(
+        call.principal,
+        verb,
+        Resource(node),
+        session=_label(asked.session, "session"),
+        if_epoch=asked.if_epoch,
+        reclaim=asked.reclaim,
+    )
+    return await _single(call, request, body.ignored)
+
+
+async def _single(call: Call, request: Request, ignored: tuple[str, ...]) -> Response:
+    outcome = await call.services.leases.one(call.caller(repeatable=False), request)
+    return reply(lease_reply(outcome), ignored=ignored)
+
+
+def lease_reply(done: Done) -> wire.LeaseReply:
+    """Return the reply of a single claim, renew, extend or reserve."""
+    granted = done.granted
+    reserve = granted.verb is Verb.RESERVE
+    return wire.LeaseReply(
+        ok=True,
+        status=granted.verb,
+        lease=wire.lease_body(_view(done)),
+        expires_in_ms=expires_in_ms(done),
+        edge=granted.edge if granted.verb is Verb.CLAIM or granted.acquired else None,
+        reclaimed=granted.reclaimed,
+        capped_to_max=granted.capped,
+        claim_ttl_max_ms=done.policy.ttl_max // MICROS_PER_MS if granted.capped else None,
+        grace_window_ms=done.policy.grace // MICROS_PER_MS if reserve else None,
+        took_over_from=granted.displaced,
+    )
+
+
+def expires_in_ms(done: Done) -> int:
+    """Return the renewal horizon from when the call ran; never zero on a grant."""
+    expires_at = done.granted.lease.expires_at
+    assert expires_at is not None, done
+    assert expires_at > done.now, done
+    return max(1, (expires_at - done.now) // MICROS_PER_MS)
+
+
+def _view(done: Done) -> LeaseView:
+    seen = view(done.granted.lease, done.now)
+    assert seen is not None, done
+    return seen
+
+
+def _soonest(done: list[Done]) -> int | None:
+    return min((expires_in_ms(one) for one in done), default=None)
+
+
+def _sorted_out(bulk: Bulk) -> tuple[list[Done], list[wire.Failed]]:
+    done, failed = [], []
+    for resource, outcome in bulk.outcomes:
+        if isinstance(outcome, BatonError):
+            failed.append(_failed(resource, outcome))
+        else:
+            done.append(outcome)
+    return done, failed
+
+
+def _failed(resource: Resource, error: BatonError) -> wire.Failed:
+    body = error_body(error)
+    holder = body.holder if isinstance(error, Conflict) else None
+    return wire.Failed(resource, body.error.code, body.error.message, holder=holder)
+
+
+def _tenures(asked: wire.BulkRenewRequest) -> list[tuple[NodeId, int | None]]:
+    if asked.ids is not None and asked.leases is not None:
+        raise Invalid("leases: give ids or leases, not both", field="leases")
+    if asked.ids is not None:
+        return [(parse_node_id(item, field=f"ids[{i}]"), None) for i, item in enumerate(asked.ids)]
+    return [
+        (parse_node_id(item.node_id, field=f"leases[{i}].node_id"), item.epoch)
+        for i, item in enumerate(asked.leases or ())
+    ]
+
+
+def _label(value: str | None, field: str) -> str | None:
+    return None if value is None else parse_label(value, field=field)
+
+
+def whole_number(text: str | None, field: str, *, default: int) -> int:
+    """Return a query parameter as a whole number of at least 1."""
+    if text is None:
+        return default
+    if not (text.isascii() and text.isdigit()) or len(text) > 9 or int(text) < 1:
+        raise Invalid(f"{field}: must be a whole number of at least 1", field=field)
+    return int(text)
+

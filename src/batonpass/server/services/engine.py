@@ -1,0 +1,247 @@
+"""The lease engine: a set of requests, one transaction, two round trips (D5).
+
+    lock every row concerned, in order ─┐
+    read the clock, the nodes, the      │ first round trip
+    policies, nonces and claim counts  ─┘
+    decide each in order (core/leases), on the row the one before left
+    write the changed rows, nonces,    ─┐
+    tenures and events, COMMIT         ─┘ second round trip
+
+A single verb is a set of one, a bulk verb a set of many, and requests of
+different callers that arrive together are one set too. Items are independent:
+a refusal is that item's answer and touches no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from batonpass.core import points
+from batonpass.core.errors import BatonError, InvalidNode, LeaseLost, NotFound
+from batonpass.core.ids import HolderId, Instant, Resource, TokenHash
+from batonpass.core.leases import (
+    Granted,
+    Kind,
+    LockedLease,
+    Refused,
+    Request,
+    Standing,
+    decide,
+)
+from batonpass.core.node_types import NODE_TYPES, JudgedBy
+from batonpass.core.policy import Policy
+from batonpass.server.services.coalesce import ALONE, Alone, Coalescer
+from batonpass.store import events, leases
+from batonpass.store.base import Fences, Statement, Store, Tx, Writer, now_asked, retried
+from batonpass.store.leases import NodeStanding, Policies
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One lease request with the fences its caller stands on."""
+
+    request: Request
+    fences: Fences
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A granted request: the row as it is at COMMIT, the clock it was decided on, the policy it was decided by."""
+
+    granted: Granted
+    now: Instant
+    policy: Policy
+
+
+Outcome = Done | BatonError
+
+
+class LeaseEngine:
+    """Decides lease requests in sets."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._queue: Coalescer[Ask, Outcome] = Coalescer(self._run_set, self._run_alone)
+
+    async def decide(self, asks: Sequence[Ask]) -> list[Outcome]:
+        """Return the outcome of each ask, in order; a refusal is an outcome, not an exception."""
+        return await self._queue.submit(asks) if asks else []
+
+    @retried
+    async def _run_set(self, asks: Sequence[Ask]) -> list[Outcome | Alone]:
+        async with self._store.write_set(
+            [Writer(ask.request.principal, ask.fences) for ask in asks],
+            along=_along(self._store, asks),
+            skip_locked=True,
+        ) as tx:
+            await points.areach("batch.locked")
+            return await decide_in(tx, asks)
+
+    @retried
+    async def _run_alone(self, ask: Ask) -> Outcome:
+        writer = Writer(ask.request.principal, ask.fences)
+        async with self._store.write_set([writer], along=_along(self._store, [ask])) as tx:
+            (outcome,) = await decide_in(tx, [ask])
+        assert not isinstance(outcome, Alone), "nothing is skipped when nothing is to be skipped"
+        return outcome
+
+
+def _along(store: Store, asks: Sequence[Ask]) -> list[Statement]:
+    """Return what is asked in the round trip of the locks, after them."""
+    requests = [ask.request for ask in asks]
+    pairs = [(request.resource, request.dispatch) for request in requests if request.dispatch is not None]
+    return [
+        now_asked(store.clock),
+        leases.standing_of({request.resource for request in requests}),
+        leases.policies_asked(),
+        leases.live_claims_of({request.principal.id for request in requests}, store.clock.moment()),
+        leases.nonces_used(pairs),
+    ]
+
+
+async def decide_in(tx: Tx, asks: Sequence[Ask]) -> list[Outcome | Alone]:
+    """Decide `asks` under the locks `tx` holds, and hand over what they change."""
+    await points.areach("lease.clock_read")
+    ((now,),), standing, policies, counts, used = tx.along
+    board = _Board(
+        tx=tx,
+        now=Instant(now),
+        nodes=leases.standings(standing),
+        policies=leases.policies(policies),
+        live_claims={HolderId(holder): count for holder, count in counts},
+        used={(Resource(resource), nonce) for resource, nonce in used},
+        before=dict(tx.locked),
+    )
+    board.traced = await _traces(tx, asks, board)
+    outcomes = [board.answer(position, ask) for position, ask in enumerate(asks)]
+    await points.areach("lease.decided")
+    board.hand_over()
+    await points.areach("lease.written")
+    return outcomes
+
+
+async def _traces(tx: Tx, asks: Sequence[Ask], board: _Board) -> frozenset[Resource]:
+    """Return which lapsed tenures left something behind; asked only when somebody may take one over (D9)."""
+    lapsed = {
+        lease.resource: lease
+        for ask in asks
+        if (lease := tx.locked.get(ask.request.resource)) is not None
+        and lease.kind is Kind.CLAIM
+        and not lease.in_force(board.now)
+    }
+    return await leases.traces(tx, lapsed.values()) if lapsed else frozenset()
+
+
+@dataclass(slots=True)
+class _Board:
+    """The rows, facts and clock of one set, as each decision leaves them for the next."""
+
+    tx: Tx
+    now: Instant
+    nodes: dict[Resource, NodeStanding]
+    policies: Policies
+    live_claims: dict[HolderId, int]
+    used: set[tuple[Resource, str]]
+    before: dict[Resource, LockedLease]
+    traced: frozenset[Resource] = frozenset()
+    rows: dict[Resource, LockedLease] = field(default_factory=dict)
+    happened: list[events.Event] = field(default_factory=list)
+    nonces: list[tuple[Resource, str, int]] = field(default_factory=list)
+    tenures: list[tuple[TokenHash, Resource, int]] = field(default_factory=list)
+
+    def answer(self, position: int, ask: Ask) -> Outcome | Alone:
+        """Decide one ask on the row the ones before left."""
+        request = ask.request
+        if self.tx.skipped & ask.fences.resources(request.principal):
+            return ALONE
+        if (why := self.tx.broken.get(position)) is not None:
+            return LeaseLost(f"{why}; nothing was changed")
+        node = self.nodes.get(request.resource)
+        lease = self.rows.get(request.resource) or self.before.get(request.resource)
+        if (missing := _cannot_be_leased(request, node, lease)) is not None:
+            return missing
+        assert lease is not None, request
+        policy = self.policies.for_project(node.project if node is not None else None)
+        answer = decide(lease, request, self._standing(request, node, policy), self.now)
+        self.rows[request.resource] = answer.lease
+        if isinstance(answer, Refused):
+            return answer.raised(self.now)
+        self._note(request, lease, answer, node)
+        return Done(answer, self.now, policy)
+
+    def _standing(self, request: Request, node: NodeStanding | None, policy: Policy) -> Standing:
+        return Standing(
+            policy=policy,
+            unclaimable=_unclaimable(node),
+            nonce_used=request.dispatch is not None and (request.resource, request.dispatch) in self.used,
+            live_claims=self.live_claims.get(request.principal.id, 0),
+            left_trace=request.resource in self.traced,
+            counts_lapses=node is not None and NODE_TYPES[node.type].judged_by is JudgedBy.EDGE,
+        )
+
+    def _note(self, request: Request, lease: LockedLease, granted: Granted, node: NodeStanding | None) -> None:
+        """Note what a grant leaves beside the row: its nonce, its working set, its event."""
+        after, principal = granted.lease, request.principal
+        if granted.acquired:
+            self.live_claims[principal.id] = self.live_claims.get(principal.id, 0) + 1
+            if principal.run is not None:
+                self.tenures.append((principal.token, after.resource, after.epoch))
+        if after.dispatch is not None and (granted.acquired or lease.dispatch is None):
+            self.used.add((after.resource, after.dispatch))
+            self.nonces.append((after.resource, after.dispatch, after.epoch))
+        if granted.happened is not None:
+            self.happened.append(_event(request, granted, node))
+
+    def hand_over(self) -> None:
+        """Send every changed row once, and what goes with it."""
+        changes = [(self.before[resource], after) for resource, after in sorted(self.rows.items())]
+        leases.write(self.tx, [(before, after) for before, after in changes if before != after])
+        leases.note_nonces(self.tx, self.nonces)
+        leases.note_tenures(self.tx, self.tenures)
+        events.append(self.tx, self.happened, at=self.now)
+
+
+def _cannot_be_leased(request: Request, node: NodeStanding | None, lease: LockedLease | None) -> BatonError | None:
+    """Return why there is nothing to lease: no such node, or a type that is not work (D10)."""
+    if node is None and (lease is None or not request.resource.startswith("record:")):
+        return NotFound(f"there is no node {request.resource}")
+    if node is not None and not NODE_TYPES[node.type].claimable:
+        claimable = ", ".join(sorted(kind.name for kind in NODE_TYPES.values() if kind.claimable))
+        return InvalidNode(
+            f"{node.id} is not a claimable node type",
+            details=[f"type: {node.type} is not work; only work nodes can be claimed: {claimable}"],
+        )
+    assert lease is not None, f"{request.resource} has no lease row"
+    return None
+
+
+def _unclaimable(node: NodeStanding | None) -> str | None:
+    """Return why a node is not to be claimed: it reads resolved, superseded or retired (D10)."""
+    if node is None:
+        return None
+    if node.resolved_by is not None:
+        return f"{node.id} is resolved by {node.resolved_by}; there is nothing left to do (force claims it all the same)"
+    if node.superseded_by is not None:
+        return f"{node.id} is superseded by {node.superseded_by}; claim that one (force claims it all the same)"
+    if node.dead:
+        return f"{node.id} has status {node.status}; reopen it first (force claims it all the same)"
+    return None
+
+
+def _event(request: Request, granted: Granted, node: NodeStanding | None) -> events.Event:
+    data: dict[str, object] = {}
+    if granted.displaced is not None:
+        data["displaced"] = granted.displaced
+    if request.reason is not None:
+        data["reason"] = request.reason
+    assert granted.happened is not None
+    return events.Event(
+        kind=granted.happened,
+        node=request.resource,
+        project=node.project if node is not None else None,
+        actor=request.principal,
+        session=granted.lease.session,
+        epoch=granted.lease.epoch,
+        data=data,
+    )
