@@ -95,9 +95,11 @@ def _document(text: str) -> dict[str, Entry]:
     events.take(yaml.StreamStartEvent)
     if isinstance(events.next, yaml.StreamEndEvent):
         return {}
-    start = events.take(yaml.DocumentStartEvent)
-    if start.version is not None or start.tags:
-        events.refuse("directives are not read")
+    match events.next:
+        case yaml.DocumentStartEvent(version=None, tags=None):
+            events.take(yaml.DocumentStartEvent)
+        case _:
+            events.refuse("directives are not read")
     if not isinstance(events.next, yaml.MappingStartEvent):
         events.refuse("this must be keys and values")
     found = events.mapping(_entry)
@@ -118,8 +120,7 @@ class _Events:
         """Return the next event, which the caller knows to be of `kind`."""
         event = self.next
         assert isinstance(event, kind), event
-        if not isinstance(event, yaml.StreamEndEvent):
-            self.next = next(self._events)
+        self.next = next(self._events)
         return event
 
     def scalar(self) -> str:

@@ -12,7 +12,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, assert_never
 
 from batonpass.core import edges as edge_law
 from batonpass.core import nodes
@@ -204,6 +204,8 @@ class _Assembly:
                     extra[key] = self._flag(key)
                 case Shape.TEXT:
                     extra[key] = self._text(key)
+                case other:
+                    assert_never(other)
         return {key: value for key, value in sorted(extra.items(), key=_extra_order) if value}
 
     def _flag(self, key: str) -> str:
