@@ -1,0 +1,192 @@
+"""Worktrees of runs: made verified, removed only when nothing in them could be missed (D31).
+
+A run works in a folder of its own under a branch of its own. The folder is
+made by us and looked at again before anything is started in it; if it is not
+what it should be, the launch is refused, and nothing is repaired or reused: the
+wrong folder may be a person's. When the run is over the folder goes if all it
+holds is on the branch already. Anything else keeps it, with the reasons.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+import psutil
+
+from batonpass.worker import git
+from batonpass.worker.errors import GitFailed, TimedOut, WorktreeRefused
+from batonpass.worker.git import Checkout, Sha
+
+DISPOSABLE: Final = (
+    "__pycache__",
+    "*.pyc",
+    ".pytest_cache",
+    ".mypy_cache",
+    ".ruff_cache",
+    ".hypothesis",
+    ".tox",
+    ".nox",
+    ".venv",
+    "node_modules",
+)
+"""Ignored files and folders that tools make anew; any other ignored file keeps a worktree."""
+PATHS_SHOWN_MAX: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Worktree:
+    """A run's folder: where it is, the branch made for it, the commit that branch began at, and its repository.
+
+    `repository` is the checkout it was made from, which commands that create
+    and remove it run in.
+    """
+
+    path: Path
+    branch: str
+    base: Sha
+    repository: Checkout
+
+    @property
+    def inside(self) -> Checkout:
+        """The worktree as a folder to run git in."""
+        return Checkout(self.path, self.repository.environment)
+
+
+def create(worktree: Worktree) -> None:
+    """Make the folder, its branch at `base`, and check both; `WorktreeRefused` leaves nothing behind."""
+    if os.path.lexists(worktree.path):
+        raise WorktreeRefused(f"{worktree.path} exists already; a run's worktree is never made over something else")
+    if git.has_ref(worktree.repository, worktree.branch):
+        raise WorktreeRefused(f"the branch {worktree.branch} exists already; a run's branch is made once")
+    worktree.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        git.add_worktree(worktree.repository, worktree.path, branch=worktree.branch, commit=worktree.base)
+    except (GitFailed, TimedOut) as error:
+        discard(worktree)
+        raise WorktreeRefused(f"no worktree could be made: {error.message}") from error
+    verify(worktree)
+
+
+def verify(worktree: Worktree) -> None:
+    """Raise `WorktreeRefused` unless the folder is this repository's worktree on the run's branch."""
+    path = worktree.path
+    if not path.is_dir() or path.is_symlink():
+        raise WorktreeRefused(f"{path} is not a directory; it is registered or expected there, and is gone or replaced")
+    try:
+        top, repository = git.top_level(worktree.inside), git.common_dir(worktree.inside)
+        expected, head = git.common_dir(worktree.repository), git.head(worktree.inside)
+    except GitFailed as error:
+        raise WorktreeRefused(f"{path} is not a worktree: {error.message}") from error
+    if top.resolve() != path.resolve():
+        # An empty folder inside some other checkout answers with that one's top.
+        raise WorktreeRefused(f"{path} is not a worktree of its own, but a folder of {top}")
+    if repository != expected:
+        raise WorktreeRefused(f"{path} belongs to the repository {repository}, not to {expected}")
+    if head.ref != worktree.branch:
+        raise WorktreeRefused(f"{path} is on {head.ref or 'no branch'}, not on {worktree.branch}")
+
+
+def commit_count(worktree: Worktree) -> int | None:
+    """Return how many commits the run's branch has beyond its base, or None when that can't be read."""
+    try:
+        return git.count_commits(worktree.repository, since=worktree.base, until=worktree.branch)
+    except (GitFailed, TimedOut):
+        return None
+
+
+def discard(worktree: Worktree) -> tuple[str, ...]:
+    """Undo `create`: remove folder and branch as far as nothing was done in them; return why something stays."""
+    return remove(worktree) or _drop_untouched_branch(worktree)
+
+
+def remove(worktree: Worktree, *, disposable: Sequence[str] = DISPOSABLE) -> tuple[str, ...]:
+    """Remove the folder when nothing in it could be missed; return the reasons when it stays.
+
+    Commits stay on the branch; those that no branch holds are kept under
+    ``refs/baton/kept/<folder>/`` first. The folder is moved aside, looked at
+    once more and only then deleted, so that what was written in between stays
+    too. A branch that nothing was committed to goes with its folder. Safe to
+    repeat after a crash at any point.
+    """
+    try:
+        _bring_back(worktree)
+        if not os.path.lexists(worktree.path):
+            return ()
+        verify(worktree)
+        return _reasons_to_keep(worktree.inside, disposable) or _remove_checked(worktree, disposable)
+    except (WorktreeRefused, GitFailed, TimedOut, OSError) as error:
+        return (str(error),)
+
+
+def _remove_checked(worktree: Worktree, disposable: Sequence[str]) -> tuple[str, ...]:
+    repository, aside = worktree.repository, _aside(worktree)
+    for number, commit in enumerate(git.unreferenced(worktree.inside)):
+        git.create_ref(repository, f"{git.KEPT}{worktree.path.name}/{number}", commit)
+    aside.parent.mkdir(exist_ok=True, mode=0o700)
+    git.move_worktree(repository, worktree.path, aside)
+    if reasons := _reasons_to_keep(Checkout(aside, repository.environment), disposable):
+        git.move_worktree(repository, aside, worktree.path)
+        return reasons
+    git.remove_worktree(repository, aside)
+    return _drop_untouched_branch(worktree)
+
+
+def _bring_back(worktree: Worktree) -> None:
+    """Undo a removal that died half-way, so that it is judged anew."""
+    if _aside(worktree).is_dir() and not os.path.lexists(worktree.path):
+        git.move_worktree(worktree.repository, _aside(worktree), worktree.path)
+
+
+def _aside(worktree: Worktree) -> Path:
+    return worktree.path.parent / ".trash" / worktree.path.name
+
+
+def _reasons_to_keep(inside: Checkout, disposable: Sequence[str]) -> tuple[str, ...]:
+    status = git.status(inside)
+    ignored = tuple(path for path in status.ignored if not _is_disposable(path, disposable))
+    return tuple(
+        filter(
+            None,
+            (
+                _listing("modified", status.changed),
+                _listing("untracked", status.untracked),
+                _listing("ignored", ignored),
+                "an operation of git is in progress" if git.is_operation_in_progress(inside) else "",
+                _listing("in use by process", tuple(map(str, _inhabitants(inside.folder)))),
+            ),
+        )
+    )
+
+
+def _drop_untouched_branch(worktree: Worktree) -> tuple[str, ...]:
+    if git.commit_of(worktree.repository, worktree.branch) != worktree.base:
+        return ()
+    with suppress(GitFailed):
+        git.delete_ref(worktree.repository, worktree.branch, expected=worktree.base)
+        return ()
+    return (f"the branch {worktree.branch} could not be deleted",)
+
+
+def _is_disposable(path: str, disposable: Sequence[str]) -> bool:
+    return any(fnmatchcase(part, glob) for part in PurePosixPath(path).parts for glob in disposable)
+
+
+def _listing(what: str, items: Sequence[str]) -> str:
+    if not items:
+        return ""
+    more = f" and {len(items) - PATHS_SHOWN_MAX} more" if len(items) > PATHS_SHOWN_MAX else ""
+    return f"{what}: {', '.join(items[:PATHS_SHOWN_MAX])}{more}"
+
+
+def _inhabitants(folder: Path) -> Iterator[int]:
+    """Yield the processes whose working directory is in `folder`: somebody's shell, or a stray."""
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError):
+            if Path(process.cwd()).is_relative_to(folder.resolve()):
+                yield process.pid
