@@ -38,10 +38,13 @@ _RECORD: Final = re.compile(
 
 @dataclass(frozen=True, slots=True, order=True)
 class Fence:
-    """A resource and the epoch its writer believes in (D2a)."""
+    """A resource and the epoch its writer believes in (D2a); as text, the form of the If-Lease header."""
 
     resource: Resource
     epoch: int
+
+    def __str__(self) -> str:
+        return f"{self.resource}; epoch={self.epoch}"
 
 
 def parse_node_id(text: object, *, field: str = "id") -> NodeId:

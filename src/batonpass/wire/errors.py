@@ -37,7 +37,12 @@ HTTP_STATUS: Final[dict[type[BatonError], int]] = {
     errors.Unknown: 503,
 }
 _BY_CODE: Final = {kind.code: kind for kind in HTTP_STATUS}
-_BY_STATUS: Final = {status: kind for kind, status in reversed(HTTP_STATUS.items())}
+_BY_STATUS: Final = {
+    **{status: kind for kind, status in reversed(HTTP_STATUS.items())},
+    429: errors.Unavailable,  # these three are never ours: whatever stands between us and the server sends them
+    502: errors.Unavailable,
+    504: errors.Unavailable,
+}
 
 
 class ErrorInfo(msgspec.Struct, omit_defaults=True):

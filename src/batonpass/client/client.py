@@ -1,0 +1,370 @@
+"""One sender for every call: the token, timeouts, bounded retries, and errors as the classes the server raised.
+
+What is tried again, and nothing else is:
+
+* what never reached the server (no connection), and what it answered with
+  429 or with a 503 of its own, for then nothing was changed;
+* what may have reached it (the answer was lost, or a proxy answered in its
+  place), if the call says that sending it again changes nothing more.
+
+Otherwise a lost answer of a write is raised as `Unknown`: read before
+repeating. Between tries the sender sleeps, with full jitter, as long as the
+server asked for if that is within reason.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from copy import copy
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Generic, Self, TypeVar, assert_never
+from urllib.parse import urlsplit
+
+import httpx
+import msgspec
+
+from batonpass import __version__
+from batonpass.client import calls
+from batonpass.client.calls import Call, Repeat
+from batonpass.core.errors import BatonError, Unavailable, Unknown
+from batonpass.core.ids import Fence, NodeId
+from batonpass.wire.errors import ErrorBody, error_of
+from batonpass.wire.leases import (
+    BulkClaimReply,
+    BulkReleaseReply,
+    BulkRenewReply,
+    LeaseReply,
+    LeasesReply,
+    ReleaseReply,
+)
+
+if TYPE_CHECKING:
+    from batonpass.client.heartbeat import Lost
+    from batonpass.client.lease import HeldLease
+
+T = TypeVar("T")
+
+USER_AGENT: Final = f"batonpass/{__version__}"
+CONNECT_S_MAX: Final = 5.0
+"""A server that does not even accept within this is treated as not there."""
+SEND_S_MAX: Final = 15.0
+"""Longest pause while a body of at most 1 MB is on its way out."""
+TRIES_MAX: Final = 5
+"""How often one call is sent: with the pauses below some ten seconds of a server that restarts."""
+PAUSE_S: Final = 0.25
+"""Longest first pause; each further one may be twice as long."""
+PAUSE_S_MAX: Final = 5.0
+RETRY_AFTER_S_MAX: Final = 20.0
+"""A server that asks for more is not waited for: the caller decides what to do meanwhile."""
+WORDS_SHOWN_MAX: Final = 200
+"""How much of a body that is not ours a message may quote, in characters."""
+LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[T]):
+    """A 2xx answer: its value, and the bytes it came as, for who passes them on whole."""
+
+    value: T
+    raw: bytes
+    replayed: bool = False
+    """Whether an idempotency key brought a stored answer back (D11)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The server has answered no. Asking again would be answered the same."""
+
+    error: BatonError
+
+
+@dataclass(frozen=True, slots=True)
+class NotDone:
+    """Not now, and nothing was changed. `after_s` is how long the server asks to be left alone, if it did."""
+
+    error: BatonError
+    after_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unsure:
+    """The answer is lost: the request may or may not have been carried out."""
+
+    error: BatonError
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How often to try, and how long to pause in between. Tests inject `sleep` and `jitter`."""
+
+    tries_max: int = TRIES_MAX
+    pause_s: float = PAUSE_S
+    pause_s_max: float = PAUSE_S_MAX
+    retry_after_s_max: float = RETRY_AFTER_S_MAX
+    sleep: Callable[[float], None] = time.sleep
+    jitter: Callable[[], float] = random.random
+
+    def pauses(self) -> Iterator[float]:
+        """Return the pause before each further try, in seconds: full jitter under a doubling ceiling."""
+        ceiling = self.pause_s
+        for _ in range(self.tries_max - 1):
+            yield self.jitter() * ceiling
+            ceiling = min(2 * ceiling, self.pause_s_max)
+
+
+ONCE: Final = Patience(tries_max=1)
+"""One try: for callers that have a loop of their own, as the heartbeat has."""
+
+
+class Client:
+    """Speaks to one server under one token. Safe to use from several threads; close it when done.
+
+    `transport` replaces the network (in-process server, tests) and then stays
+    its owner's to close.
+    """
+
+    def __init__(
+        self,
+        server: str,
+        token: str | None,
+        *,
+        transport: httpx.BaseTransport | None = None,
+        patience: Patience | None = None,
+    ) -> None:
+        self.server = server.rstrip("/")
+        self.patience = patience or Patience()
+        self.fences: tuple[Fence, ...] = ()
+        self._token = token
+        self._transport = transport
+        self._http = _http(self.server, transport)
+
+    def __repr__(self) -> str:
+        return f"Client({self.server!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the connections; safe twice. A transport that was passed in stays open."""
+        if self._transport is None:
+            self._http.close()
+
+    def sibling(self, *, patience: Patience | None = None) -> Client:
+        """Return a client of the same server and token with connections of its own, for another thread; close it."""
+        return Client(self.server, self._token, transport=self._transport, patience=patience or self.patience)
+
+    def under(self, *fences: Fence) -> Client:
+        """Return this client, on these connections, with `fences` riding on every write as If-Lease headers (D2a)."""
+        fenced = copy(self)
+        fenced.fences = (*self.fences, *fences)
+        return fenced
+
+    def send(self, call: Call[T], *, patience: Patience | None = None, key: str | None = None) -> T:
+        """Return the answer's value; every failure is raised as a class of `core.errors`.
+
+        `key` is the Idempotency-Key of a change that the caller itself may
+        come back to after a crash; without it each call gets one of its own.
+        """
+        return self.answer(call, patience=patience, key=key).value
+
+    def answer(self, call: Call[T], *, patience: Patience | None = None, key: str | None = None) -> Answer[T]:
+        """Return the answer with its bytes; `send` says the rest."""
+        patience = patience or self.patience
+        request = self._request(call, key=key)
+        pauses = patience.pauses()
+        while True:
+            outcome = self._send_once(call, request)
+            match outcome:
+                case Answer():
+                    return outcome
+                case Refused():
+                    raise outcome.error
+                case NotDone(after_s=after_s):
+                    again = after_s is None or after_s <= patience.retry_after_s_max
+                case Unsure():
+                    after_s, again = None, call.repeat is not Repeat.NEVER
+                case _:
+                    assert_never(outcome)
+            pause = next(pauses, None)
+            if pause is None or not again:
+                raise outcome.error
+            patience.sleep(pause if after_s is None else max(pause, after_s))
+
+    def _request(self, call: Call[T], *, key: str | None) -> httpx.Request:
+        headers = [("Accept", "application/json")]
+        if self._token is not None:
+            headers.append(("Authorization", f"Bearer {self._token}"))
+        if call.body is not None:
+            headers.append(("Content-Type", "application/json"))
+        if call.method != "GET":
+            headers += [("If-Lease", str(fence)) for fence in self.fences]
+        if call.repeat is Repeat.KEYED or key is not None:
+            headers.append(("Idempotency-Key", key or uuid.uuid4().hex))
+        connect_s_max = min(CONNECT_S_MAX, call.answer_s_max)
+        timeout = httpx.Timeout(call.answer_s_max, connect=connect_s_max, write=SEND_S_MAX, pool=connect_s_max)
+        return self._http.build_request(
+            call.method, call.path, params=call.query or None, headers=headers, content=call.body, timeout=timeout
+        )
+
+    def _send_once(self, call: Call[T], request: httpx.Request) -> Answer[T] | Refused | NotDone | Unsure:
+        try:
+            response = self._http.send(request)
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+            return NotDone(Unavailable(f"cannot reach the server at {self.server}: {_words(error)}"))
+        except httpx.HTTPError as error:
+            return Unsure(self._lost(call, _words(error)))
+        if response.is_success:
+            return self._decoded(call, response)
+        return self._refusal(call, response)
+
+    def _decoded(self, call: Call[T], response: httpx.Response) -> Answer[T] | Unsure:
+        try:
+            value = msgspec.json.decode(response.content, type=call.reply)
+        except msgspec.MsgspecError as error:
+            return Unsure(self._lost(call, f"HTTP {response.status_code} is not an answer of ours ({error})"))
+        return Answer(value, response.content, replayed="Idempotency-Replayed" in response.headers)
+
+    def _refusal(self, call: Call[T], response: httpx.Response) -> Refused | NotDone | Unsure:
+        after_s = _seconds(response.headers.get("Retry-After"))
+        error = error_of(response.status_code, response.content, retry_after_s=int(after_s or 1))
+        if response.status_code == httpx.codes.TOO_MANY_REQUESTS:
+            return NotDone(error, after_s)
+        if not isinstance(error, Unavailable):
+            return Refused(error)
+        if isinstance(error, Unknown):
+            return Unsure(error)
+        if _is_ours(response.content):
+            return NotDone(error, after_s)
+        return Unsure(self._lost(call, error.message))
+
+    def _lost(self, call: Call[T], why: str) -> Unavailable:
+        """Return the error for a lost answer: of a read nothing but time is lost, of a write its outcome."""
+        if call.method == "GET":
+            return Unavailable(f"no answer from the server at {self.server}: {why}")
+        return Unknown(
+            f"no answer from the server at {self.server} ({why}); the change may or may not have been made:"
+            " look before you repeat it"
+        )
+
+    # --- leases ------------------------------------------------------------------------------------------------------
+
+    def lease(
+        self,
+        node: NodeId,
+        *,
+        session: str | None = None,
+        dispatch: str | None = None,
+        on_lost: Callable[[Lost], None] | None = None,
+    ) -> AbstractContextManager[HeldLease]:
+        """Hold `node` for a `with` block: claim it, keep it alive, hand it back."""
+        from batonpass.client.lease import held
+
+        return held(self, node, session=session, dispatch=dispatch, on_lost=on_lost)
+
+    def claim(
+        self,
+        node: NodeId,
+        *,
+        session: str | None = None,
+        dispatch: str | None = None,
+        if_epoch: int | None = None,
+        force: bool = False,
+    ) -> LeaseReply:
+        """Take the lease on `node`; a live one of somebody else's is `AlreadyClaimed` with its holder."""
+        return self.send(calls.claim(node, session=session, dispatch=dispatch, if_epoch=if_epoch, force=force))
+
+    def take(self, node: NodeId, *, reason: str, session: str | None = None) -> LeaseReply:
+        """End whatever tenure stands on `node` and claim it: its owner's right, or an admin's."""
+        return self.send(calls.take(node, reason=reason, session=session))
+
+    def renew(
+        self, node: NodeId, *, if_epoch: int | None = None, session: str | None = None, reclaim: bool = True
+    ) -> LeaseReply:
+        """Move the lease's end away; `LeaseLost` when the tenure named is not the node's any more."""
+        return self.send(calls.renew(node, if_epoch=if_epoch, session=session, reclaim=reclaim))
+
+    def extend(
+        self, node: NodeId, *, ms: int, if_epoch: int | None = None, session: str | None = None, reclaim: bool = True
+    ) -> LeaseReply:
+        """Stretch the lease to `ms` milliseconds from now, at most to the policy's maximum."""
+        return self.send(calls.extend(node, ms=ms, if_epoch=if_epoch, session=session, reclaim=reclaim))
+
+    def reserve(self, node: NodeId, *, if_epoch: int | None = None, session: str | None = None) -> LeaseReply:
+        """Park `node` for its holder: the tenure ends, and for a while nobody else may have it."""
+        return self.send(calls.reserve(node, if_epoch=if_epoch, session=session))
+
+    def release(self, node: NodeId, *, if_epoch: int | None = None, reason: str | None = None) -> ReleaseReply:
+        """Give `node` back; with `if_epoch`, only if that tenure is still the node's."""
+        return self.send(calls.release(node, if_epoch=if_epoch, reason=reason))
+
+    def claim_many(self, nodes: Sequence[NodeId], *, session: str | None = None) -> BulkClaimReply:
+        """Claim a working set; what did not land is in `failed`, never raised."""
+        return self.send(calls.claim_many(nodes, session=session))
+
+    def renew_many(
+        self, fences: Sequence[Fence], *, session: str | None = None, reclaim: bool = True
+    ) -> BulkRenewReply:
+        """Renew exactly these tenures; what did not land is in `failed`, never raised."""
+        return self.send(calls.renew_many(fences, session=session, reclaim=reclaim))
+
+    def renew_held(self, *, session: str | None = None) -> BulkRenewReply:
+        """Renew every live lease the caller holds. Launchers use `renew_many`: this one reaches siblings' too."""
+        return self.send(calls.renew_held(session=session))
+
+    def release_held(self, *, session: str | None = None, reservations: bool = False) -> BulkReleaseReply:
+        """Give back every live claim the caller holds, of one session if given."""
+        return self.send(calls.release_held(session=session, reservations=reservations))
+
+    def leases(
+        self,
+        *,
+        holder: str | None = None,
+        project: str | None = None,
+        state: str | None = None,
+        limit: int | None = None,
+        after: str | None = None,
+    ) -> LeasesReply:
+        """List who holds what, and for how long."""
+        return self.send(calls.leases(holder=holder, project=project, state=state, limit=limit, after=after))
+
+
+def _http(server: str, transport: httpx.BaseTransport | None) -> httpx.Client:
+    """Return the connections to `server`. Redirects are not followed: the token would go along."""
+    parts = urlsplit(server)
+    return httpx.Client(
+        base_url=server,
+        headers={"User-Agent": USER_AGENT},
+        transport=transport,
+        # A certificate store takes 40 ms to load, and is of no use to plain http.
+        verify=parts.scheme == "https",
+        # A proxy for the world is not one for this machine.
+        trust_env=parts.hostname not in LOOPBACK,
+    )
+
+
+def _seconds(retry_after: str | None) -> float | None:
+    """Return what a Retry-After header asks for; the form with a date needs a clock we agree on, and is passed over."""
+    return float(retry_after) if retry_after is not None and retry_after.isascii() and retry_after.isdigit() else None
+
+
+def _is_ours(body: bytes) -> bool:
+    """Whether a 503 carries our envelope; a proxy's own says nothing about what became of the request."""
+    try:
+        msgspec.json.decode(body, type=ErrorBody)
+    except msgspec.MsgspecError:
+        return False
+    return True
+
+
+def _words(error: httpx.HTTPError) -> str:
+    return (str(error) or type(error).__name__)[:WORDS_SHOWN_MAX]
