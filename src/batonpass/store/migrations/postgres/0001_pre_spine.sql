@@ -9,13 +9,14 @@ CREATE TABLE incarnations (
     why text NOT NULL
 );
 
+-- `email_key` is the address as core folds it: the same on both databases, and unique.
 CREATE TABLE people (
     id text COLLATE "C" NOT NULL PRIMARY KEY,
     name text NOT NULL,
     email text NOT NULL,
+    email_key text COLLATE "C" NOT NULL UNIQUE,
     created_at bigint NOT NULL
 );
-CREATE UNIQUE INDEX people_email ON people (lower(email));
 
 CREATE TABLE agents (
     id text COLLATE "C" NOT NULL PRIMARY KEY,

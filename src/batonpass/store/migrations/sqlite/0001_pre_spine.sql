@@ -9,13 +9,14 @@ CREATE TABLE incarnations (
     why TEXT NOT NULL
 ) STRICT;
 
+-- `email_key` is the address as core folds it: the same on both databases, and unique.
 CREATE TABLE people (
     id TEXT NOT NULL PRIMARY KEY,
     name TEXT NOT NULL,
     email TEXT NOT NULL,
+    email_key TEXT NOT NULL UNIQUE,
     created_at INTEGER NOT NULL
 ) STRICT;
-CREATE UNIQUE INDEX people_email ON people (lower(email));
 
 CREATE TABLE agents (
     id TEXT NOT NULL PRIMARY KEY,
