@@ -417,7 +417,7 @@ def _renewed(lease: LockedLease, request: Request, policy: Policy, now: Instant)
     resumed = not lease.in_force(now)
     horizon, capped = _horizon(request, policy, now)
     if request.verb is Verb.RESERVE:
-        return _reserved(lease, request, horizon, now, reclaimed=resumed)
+        return _reserved(lease, horizon, now, reclaimed=resumed)
     assert lease.expires_at is not None, lease
     after = replace(
         lease,
@@ -478,7 +478,7 @@ def _acquired(lease: LockedLease, request: Request, standing: Standing, now: Ins
     )
     if request.verb is not Verb.RESERVE:
         return granted
-    parked = _reserved(after, request, horizon, now, reclaimed=True)
+    parked = _reserved(after, horizon, now, reclaimed=True)
     return replace(parked, edge=Edge.ADDED, acquired=True, displaced=displaced)
 
 
@@ -507,9 +507,7 @@ def _counted_lapse(lease: LockedLease, standing: Standing, now: Instant) -> int:
     return int(lapsed and not excused)
 
 
-def _reserved(
-    lease: LockedLease, request: Request, horizon: Instant, now: Instant, *, reclaimed: bool
-) -> Granted:
+def _reserved(lease: LockedLease, horizon: Instant, now: Instant, *, reclaimed: bool) -> Granted:
     """Park the node for its holder: same epoch, session and nonce cleared, the tenure over (D2)."""
     assert lease.expires_at is not None, lease
     in_force = lease.in_force(now)

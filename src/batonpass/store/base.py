@@ -113,6 +113,8 @@ class Writer:
 class Reader(Protocol):
     """A transaction that reads."""
 
+    clock: Clock
+
     async def fetch(self, *statements: Statement) -> list[list[Row]]:
         """Return the rows of each statement, all sent in one round trip."""
         ...

@@ -20,9 +20,7 @@ from batonpass.store.leases import locked_row
 WorkingSet = Mapping[tuple[str, Resource], int]
 
 
-async def lock_and_compare(
-    tx: Tx, writers: Sequence[Writer], *, along: Sequence[Statement], skip_locked: bool
-) -> None:
+async def lock_and_compare(tx: Tx, writers: Sequence[Writer], *, along: Sequence[Statement], skip_locked: bool) -> None:
     """Lock the rows of all `writers`, and note in `tx.broken` whose fence does not hold."""
     resources: set[Resource] = set()
     for writer in writers:
@@ -88,4 +86,3 @@ def _broken(locked: Mapping[Resource, LockedLease], writer: Writer, acquired: Wo
         if (why := working_fence_broken(locked.get(resource), fence, principal.token)) is not None:
             return why
     return None
-

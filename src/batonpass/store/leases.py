@@ -60,7 +60,9 @@ def standing_of(resources: Iterable[Resource]) -> Statement:
 
 def standings(rows: Sequence[Row]) -> dict[Resource, NodeStanding]:
     """Return the answer to `standing_of` by resource; a resource that is no node is absent."""
-    return {Resource(row[0]): NodeStanding(row[0], row[1], row[2], row[3], bool(row[4]), row[5], row[6]) for row in rows}
+    return {
+        Resource(row[0]): NodeStanding(row[0], row[1], row[2], row[3], bool(row[4]), row[5], row[6]) for row in rows
+    }
 
 
 def policies_asked() -> Statement:
@@ -91,13 +93,21 @@ class Policies:
 
     def for_project(self, project: str | None) -> Policy:
         """Return the policy in force for `project`: its own overrides, then `*`, then the defaults."""
-        layers = [self.overrides.get(EVERY_PROJECT, ()), self.overrides.get(project or "", ())]
+        layers = [self.overrides.get(EVERY_PROJECT, ()), self.overrides.get(project or EVERY_PROJECT, ())]
         values: dict[str, object] = {}
         for layer in layers:
             for (name, decode), value in zip(_POLICY_COLUMNS, layer, strict=False):
                 if value is not None:
                     values[name] = decode(value)
         return Policy(**values)  # type: ignore[arg-type]  # the columns are the fields, each decoded to its type
+
+    def own_settings(self, project: str) -> dict[str, object]:
+        """Return what is stored for `project` itself, by column; None where nothing is."""
+        return dict(zip(POLICY_SETTINGS, self.overrides.get(project, (None,) * len(POLICY_SETTINGS)), strict=True))
+
+    def with_settings(self, project: str, settings: Mapping[str, object]) -> Policies:
+        """Return these policies with `settings` as what is stored for `project`."""
+        return Policies({**self.overrides, project: tuple(settings[name] for name in POLICY_SETTINGS)})
 
 
 # --- reading and writing -----------------------------------------------------------------------------------------
@@ -170,6 +180,11 @@ def note_tenures(tx: Tx, rows: Sequence[tuple[TokenHash, Resource, int]]) -> Non
         tx.put(q("leases.note_tenures", rows=as_json([{"token": t, "resource": r, "epoch": e} for t, r, e in rows])))
 
 
+def put_policy(tx: Tx, project: str, settings: Mapping[str, object]) -> None:
+    """Store every setting of `project`; None falls back to `*`, then to the default."""
+    tx.put(q("leases.put_policy", project=project, **settings))
+
+
 def _written(before: LockedLease, after: LockedLease) -> dict[str, object]:
     assert after.resource == before.resource, (before, after)
     assert after.epoch >= before.epoch, (before, after)
@@ -189,6 +204,16 @@ def _number(value: object) -> int:
     return value
 
 
+POLICY_SETTINGS: Final = (
+    "claim_ttl_ms",
+    "claim_ttl_max_ms",
+    "reserve_grace_ms",
+    "lapse_limit",
+    "run_limit",
+    "max_claims",
+    "paused",
+    "agents_may_ready",
+)
 _KINDS: Final = {kind.value: kind for kind in Kind}
 _POLICY_COLUMNS: Final[tuple[tuple[str, Callable[[object], object]], ...]] = (
     ("claim_ttl", _ms),

@@ -1,7 +1,7 @@
 """A database URL becomes a `Store`, its schema brought up to date under a lock.
 
-    sqlite:///relative.db     sqlite:////absolute/path.db
-    postgresql://user@host/name[?pooler=transaction]
+sqlite:///relative.db     sqlite:////absolute/path.db
+postgresql://user@host/name[?pooler=transaction]
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ async def open_store(url: str, *, clock: Clock | None = None, upgrade: bool = Tr
     with open_session(url) as session:
         incarnation = migrate.upgrade(session, clock) if upgrade else migrate.require_current(session)
     if session.dialect == "sqlite":
-        from batonpass.store.sqlite import SqliteStore  # noqa: PLC0415  # only the dialect in use is loaded
+        from batonpass.store.sqlite import SqliteStore  # only the dialect in use is loaded
 
         return SqliteStore(sqlite_path(url), clock=clock, incarnation=incarnation)
-    from batonpass.store.postgres import PostgresStore, open_pool  # noqa: PLC0415  # see above
+    from batonpass.store.postgres import PostgresStore, open_pool  # see above
 
     return PostgresStore(await open_pool(url), clock=clock, incarnation=incarnation)
 
@@ -66,7 +66,7 @@ def sqlite_path(url: str) -> Path:
 
 @contextmanager
 def _sqlite_session(path: Path) -> Iterator[migrate.SqliteSession]:
-    from batonpass.store.sqlite import connect  # noqa: PLC0415  # only the dialect in use is loaded
+    from batonpass.store.sqlite import connect  # only the dialect in use is loaded
 
     if not path.parent.is_dir():
         raise Invalid(f"db: the folder {path.parent} does not exist; create it first", field="db")
@@ -86,9 +86,9 @@ def _sqlite_session(path: Path) -> Iterator[migrate.SqliteSession]:
 
 @contextmanager
 def _postgres_session(url: str) -> Iterator[migrate.PostgresSession]:
-    import psycopg  # noqa: PLC0415  # only the dialect in use is loaded
+    import psycopg  # only the dialect in use is loaded
 
-    from batonpass.store.postgres import split_pooler, without_password  # noqa: PLC0415  # see above
+    from batonpass.store.postgres import split_pooler, without_password  # see above
 
     try:
         with psycopg.connect(split_pooler(url)[0], autocommit=True, prepare_threshold=None) as connection:

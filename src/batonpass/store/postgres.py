@@ -55,7 +55,7 @@ class PostgresReader:
 
     def __init__(self, connection: Connection, clock: Clock) -> None:
         self._connection = connection
-        self._clock = clock
+        self.clock = clock
         self._queries = queries.load("postgres")
         self._begun = False
         self._pending: list[Statement] = []
@@ -75,7 +75,7 @@ class PostgresReader:
 
     async def now(self) -> Instant:
         """Return the time, read by a statement of its own."""
-        ((row,),) = await self.fetch(now_asked(self._clock))
+        ((row,),) = await self.fetch(now_asked(self.clock))
         return Instant(row[0])
 
     async def finish(self) -> None:

@@ -8,6 +8,7 @@ client raises the same class the service raised (`error_of`).
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Final
 
 import msgspec
@@ -83,7 +84,9 @@ def error_of(status: int, body: bytes, *, retry_after_s: int = 1) -> BatonError:
     try:
         found = msgspec.json.decode(body, type=ErrorBody)
     except msgspec.MsgspecError:
-        kind = _BY_STATUS.get(status, errors.Unavailable if status >= 500 else errors.Conflict)
+        kind = _BY_STATUS.get(
+            status, errors.Unavailable if status >= HTTPStatus.INTERNAL_SERVER_ERROR else errors.Conflict
+        )
         return _made(kind, f"HTTP {status}: {body[:200].decode(errors='replace')}", retry_after_s=retry_after_s)
     info = found.error
     kind = _BY_CODE.get(info.code) or _BY_STATUS.get(status, errors.Internal)

@@ -9,7 +9,7 @@ import msgspec
 
 from batonpass.core.clock import MICROS_PER_MS, iso
 from batonpass.core.ids import HolderId, Instant, PersonId, Resource
-from batonpass.core.leases import LeaseView
+from batonpass.core.leases import Lease, LeaseView, view
 
 
 class LeaseBody(msgspec.Struct, omit_defaults=True):
@@ -43,6 +43,13 @@ def lease_body(view: LeaseView) -> LeaseBody:
         dispatch=view.dispatch,
         reserved=view.reserved,
     )
+
+
+def lease_body_of(lease: Lease, now: Instant) -> LeaseBody:
+    """Return a lease that has a holder as it goes over the wire."""
+    seen = view(lease, now)
+    assert seen is not None, lease
+    return lease_body(seen)
 
 
 def lease_view(body: LeaseBody) -> LeaseView:

@@ -7,19 +7,19 @@ from urllib.parse import quote
 
 ME: Final = "/v1/me"
 MY_TOKENS: Final = "/v1/me/tokens"
-MY_TOKEN: Final = "/v1/me/tokens/{prefix}"
+MY_TOKEN: Final = "/v1/me/tokens/{prefix}"  # noqa: S105  # a path, no secret
 STATUS: Final = "/v1/status"
 
 AGENTS: Final = "/v1/agents"
 AGENT_SESSION: Final = "/v1/agents/session"
-AGENT_TOKEN: Final = "/v1/agents/{id}/token"
+AGENT_TOKEN: Final = "/v1/agents/{id}/token"  # noqa: S105  # a path, no secret
 AGENT_TOKENS: Final = "/v1/agents/{id}/tokens"
-AGENT_TOKEN_OF: Final = "/v1/agents/{id}/tokens/{prefix}"
+AGENT_TOKEN_OF: Final = "/v1/agents/{id}/tokens/{prefix}"  # noqa: S105  # a path, no secret
 
 ADMIN_AGENTS: Final = "/v1/admin/agents"
 ADMIN_PEOPLE: Final = "/v1/admin/people"
 ADMIN_TOKENS: Final = "/v1/admin/tokens"
-ADMIN_TOKEN: Final = "/v1/admin/tokens/{prefix}"
+ADMIN_TOKEN: Final = "/v1/admin/tokens/{prefix}"  # noqa: S105  # a path, no secret
 
 NODES: Final = "/v1/nodes"
 NODE: Final = "/v1/nodes/{id}"

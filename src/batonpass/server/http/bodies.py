@@ -108,7 +108,7 @@ def _unknown(value: Mapping[str, object], kind: type[msgspec.Struct]) -> tuple[s
     return tuple(name for name in value if name not in known)
 
 
-def _cleaned(value: Any, cleaner: Cleaner, field: str) -> Any:
+def _cleaned(value: Any, cleaner: Cleaner, field: str) -> Any:  # noqa: ANN401  # JSON in, JSON out
     match value:
         case str():
             return cleaner.text(value, field=field or "body")
@@ -128,7 +128,7 @@ def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(value) != len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise BadRequest(f"body: the key {ascii(twice[:60])} stands there twice")
+        raise BadRequest(f"body: the key {twice[:60]!a} stands there twice")
     return value
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 from starlette.requests import Request
@@ -21,11 +21,9 @@ from batonpass.core.identity import Principal
 from batonpass.core.ids import Fence, NodeId, parse_fence, parse_label, parse_node_id
 from batonpass.server.http import bodies
 from batonpass.server.http.bodies import Body
+from batonpass.server.services.bundle import Services
 from batonpass.server.services.change import Caller, Repeatable, Replayed
 from batonpass.wire.errors import error_body, http_status
-
-if TYPE_CHECKING:
-    from batonpass.server.app import Services
 
 log = logging.getLogger(__name__)
 

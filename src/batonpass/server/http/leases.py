@@ -9,7 +9,7 @@ from starlette.responses import Response
 from batonpass.core.clock import MICROS_PER_MS
 from batonpass.core.errors import BatonError, Conflict, Invalid
 from batonpass.core.ids import HolderId, NodeId, Resource, parse_label, parse_node_id
-from batonpass.core.leases import Kind, LeaseView, Request, Verb, view
+from batonpass.core.leases import Kind, Request, Verb, view
 from batonpass.server.http.call import Call, reply
 from batonpass.server.services.engine import Done
 from batonpass.server.services.leases import Bulk
@@ -19,6 +19,7 @@ from batonpass.wire.errors import error_body
 EXTEND_MS_MAX: Final = 10**12
 """Beyond thirty years there is nothing to tell apart; the policy's maximum caps far below."""
 LIMIT_DEFAULT: Final = 100
+NUMBER_DIGITS_MAX: Final = 9
 STATES: Final = ("live", "lapsed", "reserved")
 
 
@@ -99,7 +100,7 @@ async def claim_many(call: Call) -> Response:
             status="refused" if not done else "partial" if failed else "claimed",
             count=len(done),
             claimed=[one.granted.lease.resource for one in done],
-            leases=[wire.lease_body(_view(one)) for one in done],
+            leases=[wire.lease_body_of(one.granted.lease, one.now) for one in done],
             failed=failed,
             expires_in_ms=_soonest(done),
         ),
@@ -126,7 +127,7 @@ async def renew_many(call: Call) -> Response:
             status="partial" if done and failed else "refused" if failed else "renewed",
             count=len(done),
             renewed=[one.granted.lease.resource for one in done],
-            leases=[wire.lease_body(_view(one)) for one in done],
+            leases=[wire.lease_body_of(one.granted.lease, one.now) for one in done],
             failed=failed,
             expires_in_ms=_soonest(done),
             reclaimed=reclaimed if explicit else None,
@@ -209,7 +210,7 @@ def lease_reply(done: Done) -> wire.LeaseReply:
     return wire.LeaseReply(
         ok=True,
         status=granted.verb,
-        lease=wire.lease_body(_view(done)),
+        lease=wire.lease_body_of(granted.lease, done.now),
         expires_in_ms=expires_in_ms(done),
         edge=granted.edge if granted.verb is Verb.CLAIM or granted.acquired else None,
         reclaimed=granted.reclaimed,
@@ -226,12 +227,6 @@ def expires_in_ms(done: Done) -> int:
     assert expires_at is not None, done
     assert expires_at > done.now, done
     return max(1, (expires_at - done.now) // MICROS_PER_MS)
-
-
-def _view(done: Done) -> LeaseView:
-    seen = view(done.granted.lease, done.now)
-    assert seen is not None, done
-    return seen
 
 
 def _soonest(done: list[Done]) -> int | None:
@@ -273,7 +268,6 @@ def whole_number(text: str | None, field: str, *, default: int) -> int:
     """Return a query parameter as a whole number of at least 1."""
     if text is None:
         return default
-    if not (text.isascii() and text.isdigit()) or len(text) > 9 or int(text) < 1:
+    if not (text.isascii() and text.isdigit()) or len(text) > NUMBER_DIGITS_MAX or int(text) < 1:
         raise Invalid(f"{field}: must be a whole number of at least 1", field=field)
     return int(text)
-

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Final, Protocol, TypeVar
+from typing import ClassVar, Final, Protocol, TypeVar
 
 import msgspec
 
@@ -26,10 +26,8 @@ RETENTION_US: Final = 24 * 3600 * 1_000_000
 class Reply(Protocol):
     """What a change answers: a wire struct that knows the HTTP status of its success."""
 
-    @property
-    def http_status(self) -> int:
-        """Return 200, 201 or 207."""
-        ...
+    http_status: ClassVar[int]
+    """200, 201 or 207."""
 
 
 @dataclass(frozen=True, slots=True)

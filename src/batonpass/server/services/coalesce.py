@@ -103,4 +103,3 @@ class Coalescer(Generic[A, R]):
 def _fail(one: _Waiting[A, R], error: Exception) -> None:
     if not one.answer.done():
         one.answer.set_exception(error)
-

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from batonpass.core import points
+from batonpass.core.clock import Clock
 from batonpass.core.errors import BatonError, InvalidNode, LeaseLost, NotFound
 from batonpass.core.ids import HolderId, Instant, Resource, TokenHash
 from batonpass.core.leases import (
@@ -72,7 +73,7 @@ class LeaseEngine:
     async def _run_set(self, asks: Sequence[Ask]) -> list[Outcome | Alone]:
         async with self._store.write_set(
             [Writer(ask.request.principal, ask.fences) for ask in asks],
-            along=_along(self._store, asks),
+            along=_along(self._store.clock, asks),
             skip_locked=True,
         ) as tx:
             await points.areach("batch.locked")
@@ -81,23 +82,31 @@ class LeaseEngine:
     @retried
     async def _run_alone(self, ask: Ask) -> Outcome:
         writer = Writer(ask.request.principal, ask.fences)
-        async with self._store.write_set([writer], along=_along(self._store, [ask])) as tx:
+        async with self._store.write_set([writer], along=_along(self._store.clock, [ask])) as tx:
             (outcome,) = await decide_in(tx, [ask])
         assert not isinstance(outcome, Alone), "nothing is skipped when nothing is to be skipped"
         return outcome
 
 
-def _along(store: Store, asks: Sequence[Ask]) -> list[Statement]:
+def _along(clock: Clock, asks: Sequence[Ask]) -> list[Statement]:
     """Return what is asked in the round trip of the locks, after them."""
     requests = [ask.request for ask in asks]
     pairs = [(request.resource, request.dispatch) for request in requests if request.dispatch is not None]
     return [
-        now_asked(store.clock),
+        now_asked(clock),
         leases.standing_of({request.resource for request in requests}),
         leases.policies_asked(),
-        leases.live_claims_of({request.principal.id for request in requests}, store.clock.moment()),
+        leases.live_claims_of({request.principal.id for request in requests}, clock.moment()),
         leases.nonces_used(pairs),
     ]
+
+
+async def decide_within(tx: Tx, ask: Ask) -> Outcome:
+    """Decide one ask inside a transaction that has locked its row already: a status that claims, `queue/next`."""
+    tx.along = await tx.fetch(*_along(tx.clock, [ask]))
+    (outcome,) = await decide_in(tx, [ask])
+    assert not isinstance(outcome, Alone), "the row is locked already"
+    return outcome
 
 
 async def decide_in(tx: Tx, asks: Sequence[Ask]) -> list[Outcome | Alone]:
@@ -221,7 +230,9 @@ def _unclaimable(node: NodeStanding | None) -> str | None:
     if node is None:
         return None
     if node.resolved_by is not None:
-        return f"{node.id} is resolved by {node.resolved_by}; there is nothing left to do (force claims it all the same)"
+        return (
+            f"{node.id} is resolved by {node.resolved_by}; there is nothing left to do (force claims it all the same)"
+        )
     if node.superseded_by is not None:
         return f"{node.id} is superseded by {node.superseded_by}; claim that one (force claims it all the same)"
     if node.dead:

@@ -10,7 +10,6 @@ from batonpass.core.errors import BatonError, Invalid
 from batonpass.core.identity import Principal
 from batonpass.core.ids import HolderId, Instant, NodeId, Resource
 from batonpass.core.leases import Kind, Lease, Request, Verb
-from batonpass.core.policy import EVERY_PROJECT, Policy
 from batonpass.server.services.change import Caller, require_writer
 from batonpass.server.services.engine import Ask, Done, LeaseEngine, Outcome
 from batonpass.store import leases
@@ -66,9 +65,7 @@ class Leases:
     ) -> Bulk:
         """Renew exactly these; where an epoch is given, that tenure or nothing, else with auto-reclaim."""
         requests = [
-            Request(
-                caller.principal, Verb.RENEW, Resource(node), session=session, if_epoch=epoch, reclaim=reclaim
-            )
+            Request(caller.principal, Verb.RENEW, Resource(node), session=session, if_epoch=epoch, reclaim=reclaim)
             for node, epoch in _bounded(tenures, "leases")
         ]
         return await self._bulk(caller, requests)
@@ -120,14 +117,6 @@ class Leases:
             )
         page = tuple(rows[:most])
         return LeasePage(page, now, page[-1].lease.resource if len(rows) > most else None)
-
-    # --- policy -------------------------------------------------------------------------------------------------
-
-    async def policy(self, project: str) -> Policy:
-        """Return the policy in force for `project`."""
-        async with self._store.read() as tx:
-            (rows,) = await tx.fetch(leases.policies_asked())
-        return leases.policies(rows).for_project(None if project == EVERY_PROJECT else project)
 
     # --- shared -------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,31 @@
+"""GET and PUT /v1/policy/{project} (D39)."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import UNSET
+from starlette.responses import Response
+
+from batonpass.core.nodes import parse_slug
+from batonpass.core.policy import EVERY_PROJECT
+from batonpass.server.http.call import Call, changed, reply
+from batonpass.wire.policy import PolicyRequest, policy_reply
+
+
+async def get(call: Call) -> Response:
+    """GET /v1/policy/{project}."""
+    call.query()
+    project = _project(call)
+    return reply(policy_reply(project, await call.services.policies.get(project)))
+
+
+async def put(call: Call) -> Response:
+    """PUT /v1/policy/{project}."""
+    project, body = _project(call), await call.body(PolicyRequest)
+    given = {name: value for name, value in msgspec.structs.asdict(body.value).items() if value is not UNSET}
+    return changed(await call.services.policies.put(call.caller(body.raw), project, given))
+
+
+def _project(call: Call) -> str:
+    text: str = call.request.path_params["project"]
+    return text if text == EVERY_PROJECT else parse_slug(text, name="project")

@@ -1,0 +1,128 @@
+"""GET /v1/queue and POST /v1/queue/next (companion 3, D15)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from batonpass.core.clock import iso
+from batonpass.core.errors import Invalid
+from batonpass.core.ids import NodeId, PersonId, json_type, parse_label, parse_node_id
+from batonpass.core.node_types import require_type
+from batonpass.core.nodes import parse_slug
+from batonpass.core.queue import Accept, Hidden, count_by
+from batonpass.core.readiness import Ready
+from batonpass.server.http.call import Call, reply
+from batonpass.server.http.leases import expires_in_ms, whole_number
+from batonpass.server.services.queue import CANDIDATES_MAX, EXCLUDED_MAX, Page, View, Wish, require_few
+from batonpass.wire import queue as wire
+from batonpass.wire.leases import lease_body_of
+
+LIMIT_DEFAULT: Final = 20
+FILTERS: Final = (
+    "project", "assignee", "type", "exclude_type", "readiness", "include_blocked", "limit", "offset",
+)  # fmt: skip
+
+
+async def page(call: Call) -> Response:
+    """GET /v1/queue."""
+    asked = _view(call)
+    return reply(_envelope(await call.services.queue.page(call.principal, asked), asked))
+
+
+async def take_next(call: Call) -> Response:
+    """POST /v1/queue/next."""
+    body = await call.body(wire.NextRequest)
+    asked = body.value
+    require_few(asked.exclude, "exclude", EXCLUDED_MAX)
+    require_few(asked.candidates or (), "candidates", CANDIDATES_MAX)
+    wish = Wish(
+        project=parse_slug(asked.project, name="project") if asked.project is not None else None,
+        accept=Accept(asked.accept),
+        types=_types(asked.types, "types") if asked.types is not None else None,
+        exclude=frozenset(_ids(asked.exclude, "exclude")),
+        candidates=_ids(asked.candidates, "candidates") if asked.candidates is not None else None,
+        session=parse_label(asked.session, field="session") if asked.session is not None else None,
+        dispatch=parse_label(asked.dispatch, field="dispatch") if asked.dispatch is not None else None,
+    )
+    taken = await call.services.queue.next(call.caller(repeatable=False), wish)
+    if taken is None:
+        return reply(wire.NextReply(ok=True, status="empty"))
+    return reply(
+        wire.NextReply(
+            ok=True,
+            status="claimed",
+            item=wire.item_body(taken.item),
+            lease=lease_body_of(taken.done.granted.lease, taken.done.now),
+            expires_in_ms=expires_in_ms(taken.done),
+        )
+    )
+
+
+def _view(call: Call) -> View:
+    params = call.request.query_params
+    for name in params:
+        if name not in FILTERS:
+            raise Invalid(f"{name}: no such parameter; this takes {', '.join(FILTERS)}", field=name)
+    project, assignee, readiness = params.get("project"), params.get("assignee"), params.get("readiness")
+    types = _listed(params.getlist("type"))
+    offset = params.get("offset", "0")
+    if readiness is not None and readiness not in tuple(Ready):
+        raise Invalid(f"readiness: {readiness[:40]} is none of {', '.join(Ready)}", field="readiness")
+    return View(
+        project=parse_slug(project, name="project") if project is not None else None,
+        types=_types(types, "type") if types else None,
+        exclude_types=_types(_listed(params.getlist("exclude_type")), "exclude_type"),
+        readiness=Ready(readiness) if readiness is not None else None,
+        assignee=_assignee(call, assignee) if assignee is not None else None,
+        include_blocked=params.get("include_blocked", "0") not in ("0", "false", ""),
+        limit=whole_number(params.get("limit"), "limit", default=LIMIT_DEFAULT),
+        offset=0 if offset == "0" else whole_number(offset, "offset", default=0),
+    )
+
+
+def _envelope(page: Page, asked: View) -> wire.QueueReply:
+    ranked, end = page.ranked, asked.offset + len(page.items)
+    more = end < len(ranked)
+    return wire.QueueReply(
+        items=[wire.item_body(item) for item in page.items],
+        count=len(ranked),
+        offset=asked.offset,
+        returned_count=len(page.items),
+        total_count=len(ranked),
+        truncated=more,
+        next_offset=end if more else None,
+        counts_by_type=count_by([item.candidate.type for item in ranked]),
+        counts_by_project=count_by([item.candidate.project for item in ranked]),
+        counts_by_suggest=count_by([item.suggest for item in ranked]),
+        counts_by_readiness=count_by([item.readiness.value for item in ranked]),
+        generated_at=iso(page.now),
+        dormant=page.hidden.get(Hidden.DORMANT, 0),
+        leased=page.hidden.get(Hidden.LEASED, 0),
+        reserved=page.hidden.get(Hidden.RESERVED, 0),
+        blocked=page.hidden.get(Hidden.BLOCKED, 0),
+        counts_capped=page.capped,
+    )
+
+
+def _assignee(call: Call, text: str) -> PersonId:
+    if text == "me":
+        return PersonId(call.principal.id)
+    return PersonId(parse_node_id(text, field="assignee"))  # type: ignore[arg-type]  # a person's id is a node's
+
+
+def _listed(values: Sequence[str]) -> list[str]:
+    return [part for value in values for part in value.split(",") if part]
+
+
+def _types(values: Sequence[Any], field: str) -> tuple[str, ...]:
+    for i, value in enumerate(values):
+        if not isinstance(value, str):
+            raise Invalid(f"{field}[{i}]: must be a string, not {json_type(value)}", field=field)
+    return tuple(require_type(value).name for value in values)
+
+
+def _ids(values: Sequence[Any], field: str) -> tuple[NodeId, ...]:
+    return tuple(parse_node_id(value, field=f"{field}[{i}]") for i, value in enumerate(values))

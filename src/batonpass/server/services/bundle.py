@@ -1,0 +1,55 @@
+"""Every service over one store: all that the HTTP layer can reach."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from batonpass.core.ids import Instant
+from batonpass.server.services.engine import LeaseEngine
+from batonpass.server.services.identity import Identity
+from batonpass.server.services.leases import Leases
+from batonpass.server.services.policy import Policies
+from batonpass.server.services.queue import Queue
+from batonpass.store.base import Store, q
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """What GET /v1/status says."""
+
+    schema: int
+    node_count: int
+    now: Instant
+    dialect: str
+    incarnation: str
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Every service over one store. The HTTP layer reaches nothing else."""
+
+    store: Store
+    engine: LeaseEngine
+    leases: Leases
+    queue: Queue
+    policies: Policies
+    identity: Identity
+
+    @staticmethod
+    def over(store: Store) -> Services:
+        """Return the services over `store`."""
+        engine = LeaseEngine(store)
+        return Services(
+            store=store,
+            engine=engine,
+            leases=Leases(store, engine),
+            queue=Queue(store),
+            policies=Policies(store),
+            identity=Identity(store),
+        )
+
+    async def status(self) -> ServerFacts:
+        """Return what is running here."""
+        async with self.store.read() as tx:
+            applied, ((count,),) = await tx.fetch(q("schema.applied"), q("schema.node_count"))
+            return ServerFacts(applied[-1][0], count, await tx.now(), self.store.dialect, self.store.incarnation)

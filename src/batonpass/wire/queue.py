@@ -1,0 +1,118 @@
+"""The queue's envelope and items, and `queue/next` (companion 3.2, 3.3, D15)."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from batonpass.core.leases import Kind
+from batonpass.core.queue import Item
+from batonpass.core.readiness import Ready
+from batonpass.wire.leases import LeaseBody
+
+
+class SignalsBody(msgspec.Struct, omit_defaults=True):
+    """The raw values behind a score."""
+
+    blocking: int
+    blocked_by: int
+    age_days: int
+    needed_by_days: int | None = None
+
+
+class ItemBody(msgspec.Struct, omit_defaults=True):
+    """One item. `readiness` is absent when the item is untriaged."""
+
+    id: str
+    title: str
+    type: str
+    status: str | None
+    project: str | None
+    priority: str | None
+    score: float
+    signals: SignalsBody
+    suggest: str
+    why: str
+    readiness: str | None = None
+    readiness_reasons: list[str] | None = None
+    blocked_by: list[str] | None = None
+    lease_state: Literal["in_progress", "reserved"] | None = None
+    lease_by: str | None = None
+    lease_by_name: str | None = None
+    findings: list[str] | None = None
+    profile: str | None = None
+    assigned_agents: list[str] | None = None
+
+
+class QueueReply(msgspec.Struct, omit_defaults=True):
+    """One page. Optional counters stand only when they are not zero."""
+
+    items: list[ItemBody]
+    count: int
+    offset: int
+    returned_count: int
+    total_count: int
+    truncated: bool
+    next_offset: int | None
+    counts_by_type: dict[str, int]
+    counts_by_project: dict[str, int]
+    counts_by_suggest: dict[str, int]
+    counts_by_readiness: dict[str, int]
+    generated_at: str
+    dormant: int = 0
+    leased: int = 0
+    reserved: int = 0
+    blocked: int = 0
+    counts_capped: bool = False
+
+
+class NextRequest(msgspec.Struct):
+    """Body of `POST /v1/queue/next`."""
+
+    project: str | None = None
+    accept: Literal["ready", "open"] = "ready"
+    types: list[Any] | None = None
+    exclude: list[Any] = []
+    candidates: list[Any] | None = None
+    session: str | None = None
+    dispatch: str | None = None
+
+
+class NextReply(msgspec.Struct, omit_defaults=True):
+    """What `next` chose and claimed; with status `empty` there is nothing to take."""
+
+    ok: bool
+    status: Literal["claimed", "empty"]
+    item: ItemBody | None = None
+    lease: LeaseBody | None = None
+    expires_in_ms: int | None = None
+
+
+def item_body(item: Item) -> ItemBody:
+    """Return `item` as it goes over the wire."""
+    candidate, lease = item.candidate, item.lease
+    triaged = item.readiness.value is not Ready.UNTRIAGED
+    return ItemBody(
+        id=candidate.id,
+        title=candidate.title,
+        type=candidate.type,
+        status=candidate.status,
+        project=candidate.project,
+        priority=candidate.priority,
+        score=item.score,
+        signals=SignalsBody(
+            item.signals.blocking, item.signals.blocked_by, item.signals.age_days, item.signals.needed_by_days
+        ),
+        suggest=item.suggest,
+        why=item.why,
+        readiness=item.readiness.value if triaged else None,
+        readiness_reasons=list(item.readiness.reasons) if triaged else None,
+        blocked_by=[str(node) for node in candidate.blocked_by] or None,
+        lease_state=None if lease is None else "reserved" if lease.kind is Kind.RESERVATION else "in_progress",
+        lease_by=lease.holder if lease is not None else None,
+        lease_by_name=lease.holder_name if lease is not None else None,
+        findings=[str(node) for node in candidate.findings] or None,
+        profile=candidate.profile,
+        assigned_agents=[str(node) for node in candidate.assigned_agents] or None,
+    )
