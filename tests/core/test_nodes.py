@@ -242,7 +242,7 @@ def test_a_commit_that_is_not_repo_and_sha_is_refused(commit: str) -> None:
 
 
 def test_a_node_knows_its_id_and_type() -> None:
-    node = Node(TASK, Attribution(None, "rest"), created_at=Instant(1), updated_at=Instant(2))
+    node = Node(TASK, "0" * 40, Attribution(None, "rest"), created_at=Instant(1), updated_at=Instant(2))
 
     assert node.id == "task-a"
     assert node.kind.name == "task"

@@ -78,7 +78,7 @@ def authored_nodes(draw: st.DrawFn) -> Authored:
     return authored
 
 
-STAMP: Final = Stamp("Ann <ann@a.example>", Instant(1_000_000), "cli", by_person=True)
+STAMP: Final = Stamp("Ann <ann@a.example>", Instant(1_000_000), "cli")
 REQUIRED: Final[dict[str, object]] = {
     "id": "task-a",
     "type": "task",
@@ -576,6 +576,7 @@ def _plain_keys(authored: Authored) -> dict[str, object]:
 def _stored(authored: Authored) -> Node:
     return Node(
         authored,
+        revision(authored),
         Attribution(PersonId(HolderId("person-ann")), "dispatch", AgentId(HolderId("agent-7")), "s1"),
         created_at=Instant(2_000_000),
         updated_at=Instant(3_000_000),

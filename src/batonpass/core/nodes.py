@@ -110,12 +110,11 @@ class Authored:
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """Who set a priority or readiness, when and by which door; `by_person` is what makes it consent (D41)."""
+    """Who set a priority or readiness, when and by which door."""
 
     by: str
     at: Instant
     via: str
-    by_person: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,14 +129,19 @@ class Attribution:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A stored node: the authored part, its stamps, and when it was made and last changed."""
+    """A stored node: the authored part and its revision, its stamps, and when it was made and last changed.
+
+    `ready_by_person` says that a person wrote the readiness, which is what makes it consent (D41).
+    """
 
     authored: Authored
+    revision: str
     attribution: Attribution
     created_at: Instant
     updated_at: Instant
     priority_stamp: Stamp | None = None
     readiness_stamp: Stamp | None = None
+    ready_by_person: bool = False
 
     @property
     def id(self) -> NodeId:

@@ -1,0 +1,392 @@
+"""Node bodies and replies: the batch door, a node read whole, its edges, the one-scalar verbs (companion 1.7 to 4)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import msgspec
+
+from batonpass.core.clock import iso
+from batonpass.core.edges import Edge
+from batonpass.core.errors import BadRequest, BatonError, Invalid
+from batonpass.core.ids import Fence, NodeId, Resource, json_type, parse_resource
+from batonpass.core.leases import LeaseView
+from batonpass.core.nodes import Node
+from batonpass.core.resolution import Resolution
+from batonpass.wire.leases import LeaseBody, lease_body
+from batonpass.wire.markdown import Claim, Reading, front_matter, raw, read, read_json
+
+NODES_MAX: Final = 100
+"""How many entries one batch takes."""
+_ID_LINE: Final = re.compile(r"^id:[ \t]*[\"']?([a-z0-9][a-z0-9-]{0,199})[\"']?[ \t\r]*$", re.MULTILINE | re.ASCII)
+_ID_CHARS: Final = 2000
+
+IfExists = Literal["error", "skip", "update"]
+Outcome = Literal["created", "updated", "skipped", "error"]
+
+
+# --- requests --------------------------------------------------------------------------------------------------------
+
+
+class Standing(msgspec.Struct, kw_only=True):
+    """What a write stands on besides its token: a tenure of the node, and fences of task fields (D20a, D33)."""
+
+    if_epoch: int | None = None
+    based_on: list[Any] = []
+
+
+class PutRequest(msgspec.Struct, kw_only=True):
+    """Body of `POST /v1/nodes`. An entry is markdown, a node as JSON, or a `PutEntry`."""
+
+    nodes: list[Any]
+    if_exists: IfExists = "error"
+    based_on: list[Any] = []
+
+
+class PutEntry(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """One entry with its own conditions: `revision` is the one an update expects, `if_epoch` a tenure it stands on."""
+
+    node: str | dict[str, Any]
+    if_exists: IfExists | None = None
+    revision: str | None = None
+    if_epoch: int | None = None
+
+
+class EdgeRequest(Standing, kw_only=True):
+    """Body of `POST /v1/nodes/{id}/edges`."""
+
+    type: str
+    to: str
+    attrs: dict[str, Any] = {}
+
+
+class EdgeRemoval(Standing, kw_only=True):
+    """Body of `DELETE /v1/nodes/{id}/edges`."""
+
+    type: str
+    to: str
+
+
+class StatusRequest(Standing, kw_only=True):
+    """Body of `POST /v1/nodes/{id}/status`; null or an empty word takes the status away."""
+
+    status: str | None
+    session: str | None = None
+    dispatch: str | None = None
+
+
+class PriorityRequest(Standing, kw_only=True):
+    """Body of `POST /v1/nodes/{id}/priority`."""
+
+    priority: str | None
+
+
+class ReadinessRequest(Standing, kw_only=True):
+    """Body of `POST /v1/nodes/{id}/readiness`."""
+
+    readiness: str | None
+
+
+class CommitRequest(Standing, kw_only=True):
+    """Body of `POST /v1/nodes/{id}/commits`."""
+
+    repo: str
+    sha: str
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """A readable entry of a batch and its conditions."""
+
+    reading: Reading
+    if_exists: IfExists = "error"
+    revision: str | None = None
+    if_epoch: int | None = None
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """An entry that says no node: why, and the id it seems to be about."""
+
+    error: BatonError
+    id: str | None
+    warnings: tuple[str, ...] = ()
+
+
+Entry = Put | Unreadable
+
+
+def entries(request: PutRequest, *, warnings: Sequence[str] = ()) -> list[Entry]:
+    """Return every entry of a batch in order, each read on its own; `Invalid` when there are none or too many.
+
+    `warnings` are those of the body as a whole; each goes to the entry it names.
+    """
+    count = len(request.nodes)
+    if not 0 < count <= NODES_MAX:
+        raise Invalid(f"nodes: {count} entries; one call takes 1 to {NODES_MAX} entries", field="nodes")
+    named = [f"nodes[{i}]" for i in range(count)]
+    return [
+        _entry(item, request.if_exists, name, tuple(warning for warning in warnings if warning.startswith(name)))
+        for name, item in zip(named, request.nodes, strict=True)
+    ]
+
+
+def fences(node: NodeId | None, *, if_epoch: int | None, based_on: Sequence[object]) -> tuple[Fence, ...]:
+    """Return what a body says the write stands on; `BadRequest` for a premise of another kind or shape (D33)."""
+    tenure = () if node is None or if_epoch is None else (Fence(Resource(node), if_epoch),)
+    return (*tenure, *(_premise(premise, f"based_on[{i}]") for i, premise in enumerate(based_on)))
+
+
+def _entry(item: object, if_exists: IfExists, name: str, warnings: tuple[str, ...]) -> Entry:
+    try:
+        options = _options(item, name)
+        reading = read(options.node) if isinstance(options.node, str) else read_json(options.node)
+    except BatonError as error:
+        return Unreadable(error, _id_of(item), warnings)
+    return Put(
+        reading,
+        if_exists=options.if_exists or if_exists,
+        revision=options.revision,
+        if_epoch=options.if_epoch,
+        warnings=(*warnings, *reading.warnings),
+    )
+
+
+def _options(item: object, name: str) -> PutEntry:
+    match item:
+        case str():
+            return PutEntry(node=item)
+        case {"node": _}:
+            try:
+                return msgspec.convert(item, PutEntry)
+            except msgspec.ValidationError as error:
+                raise Invalid(f"{name}: {error}", field=name) from error
+        case dict():
+            return PutEntry(node=item)
+        case _:
+            raise Invalid(f"{name}: must be markdown or an object, not {json_type(item)}", field=name)
+
+
+def _id_of(item: object) -> str | None:
+    """Return the id an unreadable entry seems to be about, so that its result can be told from the others."""
+    match item:
+        case {"node": inner}:
+            return _id_of(inner)
+        case {"id": str(text)} if len(text) <= _ID_CHARS:
+            return text
+        case str(text):
+            found = _ID_LINE.search(text, 0, _ID_CHARS)
+            return found[1] if found is not None else None
+        case _:
+            return None
+
+
+def _premise(premise: object, name: str) -> Fence:
+    match premise:
+        case {"kind": "fence", "field": str(field), "epoch": int(epoch), **rest} if not rest and epoch is not True:
+            try:
+                return Fence(parse_resource(field, field=f"{name}.field"), epoch)
+            except Invalid as error:
+                raise BadRequest(error.message, field=name) from error
+        case _:
+            raise BadRequest(
+                f'{name}: must be {{"kind": "fence", "field": "record:<class>/<id>#<field>", "epoch": <number>}}',
+                field=name,
+            )
+
+
+# --- replies ---------------------------------------------------------------------------------------------------------
+
+
+class PutResult(msgspec.Struct, omit_defaults=True):
+    """What became of one entry. On a conflict `revision` is the one the node has now."""
+
+    ok: bool
+    status: Outcome
+    id: str | None
+    revision: str | None
+    warnings: list[str]
+    code: str | None = None
+    message: str | None = None
+    details: list[str] | None = None
+
+
+class PutReply(msgspec.Struct):
+    """Reply of `POST /v1/nodes`: one result an entry, in order."""
+
+    results: list[PutResult]
+
+    @property
+    def http_status(self) -> int:
+        """Return 200, or 207 when an entry failed."""
+        return 200 if all(result.ok for result in self.results) else 207
+
+
+class ChangeReply(msgspec.Struct, omit_defaults=True):
+    """Reply of the edge routes and the one-scalar verbs. `id` is the node written, `lease` the claim a status made."""
+
+    status: Literal["updated", "skipped"]
+    id: str
+    revision: str
+    warnings: list[str]
+    lease: LeaseBody | None = None
+    expires_in_ms: int | None = None
+
+    @property
+    def http_status(self) -> int:
+        """Return 200."""
+        return 200
+
+
+class ResolutionBody(msgspec.Struct):
+    """Who resolved a node; `lagging` says that its own status does not show it."""
+
+    by: str
+    edge: str
+    date: str | None
+    summary: str
+    title: str
+    lagging: bool
+    note: str
+
+
+class NodeRef(msgspec.Struct):
+    """Another node, as far as a reader of this one needs it."""
+
+    id: str
+    title: str
+    status: str | None
+
+
+class NodeReply(msgspec.Struct, omit_defaults=True):
+    """Reply of `GET /v1/nodes/{id}`."""
+
+    id: str
+    raw: str
+    frontmatter: dict[str, Any]
+    body: str
+    revision: str
+    resolution: ResolutionBody | None = None
+    open_findings: list[NodeRef] | None = None
+    superseded_by: list[NodeRef] | None = None
+    lease: LeaseBody | None = None
+
+
+class EdgeBody(msgspec.Struct, rename={"src": "from"}):
+    """One edge as seen from a node. `title` and `status` are the other end's, null where there is no such node."""
+
+    direction: Literal["in", "out"]
+    type: str
+    src: str
+    to: str
+    attrs: dict[str, str | int]
+    title: str | None
+    status: str | None
+
+
+class EdgesReply(msgspec.Struct):
+    """Reply of `GET /v1/nodes/{id}/edges`; `next` is the `after` of the next page, null at the end."""
+
+    id: str
+    edges: list[EdgeBody]
+    count: int
+    next: str | None
+
+
+class ListedNode(msgspec.Struct):
+    """One row of `GET /v1/nodes`."""
+
+    id: str
+    type: str
+    title: str
+    summary: str
+    status: str | None
+    project: str | None
+    priority: str | None
+    date: str | None
+    revision: str
+    updated_at: str
+
+
+class NodesReply(msgspec.Struct):
+    """Reply of `GET /v1/nodes`; `next` is the `after` of the next page, null at the end."""
+
+    nodes: list[ListedNode]
+    count: int
+    next: str | None
+
+
+def node_reply(
+    node: Node,
+    *,
+    lease: LeaseView | None,
+    resolution: Resolution | None,
+    open_findings: Sequence[NodeRef] = (),
+    superseded_by: Sequence[NodeRef] = (),
+) -> NodeReply:
+    """Return `node` as it is read: everything shown, and what the graph says about it."""
+    claim = claim_of(lease)
+    return NodeReply(
+        id=node.id,
+        raw=raw(node, claim=claim),
+        frontmatter=front_matter(node, claim=claim),
+        body=node.authored.body,
+        revision=node.revision,
+        resolution=None if resolution is None else resolution_body(resolution),
+        open_findings=list(open_findings) or None,
+        superseded_by=list(superseded_by) or None,
+        lease=None if lease is None else lease_body(lease),
+    )
+
+
+def claim_of(lease: LeaseView | None) -> Claim | None:
+    """Return the edge that shows a lease, in force or lapsed; a reservation keeps it (D4)."""
+    return None if lease is None else Claim(lease.by, lease.epoch)
+
+
+def resolution_body(resolution: Resolution) -> ResolutionBody:
+    """Return `resolution` as it goes over the wire."""
+    lag = "; its own status still reads open" if resolution.lagging else ""
+    return ResolutionBody(
+        by=resolution.by,
+        edge=resolution.edge,
+        date=resolution.date,
+        summary=resolution.summary,
+        title=resolution.title,
+        lagging=resolution.lagging,
+        note=f"{resolution.by} {resolution.edge} this node{lag}",
+    )
+
+
+def edge_body(src: NodeId, edge: Edge, *, seen_from: NodeId, title: str | None, status: str | None) -> EdgeBody:
+    """Return an edge out of `src` as seen from one of its ends."""
+    return EdgeBody(
+        direction="out" if src == seen_from else "in",
+        type=edge.type,
+        src=src,
+        to=edge.to,
+        attrs=dict(edge.attrs),
+        title=title,
+        status=status,
+    )
+
+
+def listed_node(node: Node) -> ListedNode:
+    """Return `node` as a row of a list."""
+    authored = node.authored
+    return ListedNode(
+        id=authored.id,
+        type=authored.type,
+        title=authored.title,
+        summary=authored.summary,
+        status=authored.status,
+        project=authored.project,
+        priority=authored.priority,
+        date=authored.date,
+        revision=node.revision,
+        updated_at=iso(node.updated_at),
+    )
