@@ -235,6 +235,9 @@ class Client:
         return Answer(value, response.content, replayed="Idempotency-Replayed" in response.headers)
 
     def _refusal(self, call: Call[T], response: httpx.Response) -> Refused | NotDone | Unsure:
+        if response.has_redirect_location:
+            target = response.headers["Location"][:WORDS_SHOWN_MAX]
+            return Refused(Unavailable(f"the server at {self.server} has moved to {target}; configure that address"))
         after_s = _seconds(response.headers.get("Retry-After"))
         error = error_of(response.status_code, response.content, retry_after_s=int(after_s or 1))
         if response.status_code == httpx.codes.TOO_MANY_REQUESTS:
