@@ -6,16 +6,17 @@ a request whose answer was lost may be sent again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Literal, TypeVar
 
 import msgspec
 
-from batonpass.core.ids import Fence, NodeId
+from batonpass.core.ids import AgentId, Fence, NodeId, PersonId
+from batonpass.wire import identity, nodes, paths, policy, queue, tokens
 from batonpass.wire import leases as wire
-from batonpass.wire import paths
+from batonpass.wire.status import StatusReply
 
 T = TypeVar("T")
 
@@ -172,3 +173,294 @@ def _post(path: str, request: msgspec.Struct, reply: type[T], repeat: Repeat) ->
 def _pinned(if_epoch: int | None) -> Repeat:
     """Return how a verb may be repeated: pinned to a tenure it is idempotent, without it it could acquire."""
     return Repeat.SAFE if if_epoch is not None else Repeat.NEVER
+
+
+# --- the queue -------------------------------------------------------------------------------------------------------
+
+
+def queue_page(
+    *,
+    project: str | None = None,
+    types: Sequence[str] = (),
+    exclude_types: Sequence[str] = (),
+    assignee: str | None = None,
+    readiness: str | None = None,
+    include_blocked: bool = False,
+    limit: int | None = None,
+    offset: int = 0,
+) -> Call[queue.QueueReply]:
+    """Read a ranked page of what there is to do."""
+    query = query_of(
+        project=project,
+        type=types,
+        exclude_type=exclude_types,
+        assignee=assignee,
+        readiness=readiness,
+        include_blocked=include_blocked,
+        limit=limit,
+        offset=offset or None,
+    )
+    return Call("GET", paths.QUEUE, queue.QueueReply, query)
+
+
+def next_item(
+    *,
+    project: str | None = None,
+    accept: Literal["ready", "open"] = "ready",
+    types: Sequence[str] | None = None,
+    exclude: Sequence[NodeId] = (),
+    candidates: Sequence[NodeId] | None = None,
+    session: str | None = None,
+    dispatch: str | None = None,
+) -> Call[queue.NextReply]:
+    """Choose the best item and claim it in one step; with `candidates` the first of them that is still free."""
+    request = queue.NextRequest(
+        project=project,
+        accept=accept,
+        types=None if types is None else list(types),
+        exclude=list(exclude),
+        candidates=None if candidates is None else list(candidates),
+        session=session,
+        dispatch=dispatch,
+    )
+    return _post(paths.QUEUE_NEXT, request, queue.NextReply, Repeat.NEVER if dispatch is None else Repeat.SAFE)
+
+
+# --- nodes and edges -------------------------------------------------------------------------------------------------
+
+
+def node(id_: NodeId) -> Call[nodes.NodeReply]:
+    """Read one node, with what the graph says about it."""
+    return Call("GET", paths.fill(paths.NODE, id=id_), nodes.NodeReply)
+
+
+def list_nodes(
+    *,
+    types: Sequence[str] = (),
+    status: str | None = None,
+    project: str | None = None,
+    assignee: str | None = None,
+    text: str | None = None,
+    limit: int | None = None,
+    after: str | None = None,
+) -> Call[nodes.NodesReply]:
+    """List nodes that match everything that is given, in order of their ids (D41)."""
+    query = query_of(type=types, status=status, project=project, assignee=assignee, text=text, limit=limit, after=after)
+    return Call("GET", paths.NODES, nodes.NodesReply, query)
+
+
+def put_nodes(
+    entries: Sequence[str | Mapping[str, object]], *, if_exists: nodes.IfExists = "error"
+) -> Call[nodes.PutReply]:
+    """Write nodes in order, each on its own: markdown, JSON, or an entry with conditions. Read every result."""
+    return _change("POST", paths.NODES, nodes.PutRequest(nodes=list(entries), if_exists=if_exists), nodes.PutReply)
+
+
+def edges(
+    id_: NodeId,
+    *,
+    direction: Literal["in", "out"] | None = None,
+    types: Sequence[str] = (),
+    limit: int | None = None,
+    after: str | None = None,
+) -> Call[nodes.EdgesReply]:
+    """List the edges of a node, both ways unless `direction` says which."""
+    query = query_of(direction=direction, type=types, limit=limit, after=after)
+    return Call("GET", paths.fill(paths.NODE_EDGES, id=id_), nodes.EdgesReply, query)
+
+
+def add_edge(
+    id_: NodeId,
+    type_: str,
+    to: NodeId,
+    *,
+    attrs: Mapping[str, object] | None = None,
+    if_epoch: int | None = None,
+) -> Call[nodes.ChangeReply]:
+    """Add an edge; one that is there is skipped, with other attributes it gets these."""
+    request = nodes.EdgeRequest(type=type_, to=to, attrs=dict(attrs or {}), if_epoch=if_epoch)
+    return _change("POST", paths.fill(paths.NODE_EDGES, id=id_), request, nodes.ChangeReply)
+
+
+def remove_edge(id_: NodeId, type_: str, to: NodeId, *, if_epoch: int | None = None) -> Call[nodes.ChangeReply]:
+    """Remove an edge; one that is not there is skipped, so a second sending changes nothing."""
+    body = body_of(nodes.EdgeRemoval(type=type_, to=to, if_epoch=if_epoch))
+    return Call("DELETE", paths.fill(paths.NODE_EDGES, id=id_), nodes.ChangeReply, body=body)
+
+
+def set_status(
+    id_: NodeId,
+    status: str | None,
+    *,
+    if_epoch: int | None = None,
+    session: str | None = None,
+    dispatch: str | None = None,
+) -> Call[nodes.ChangeReply]:
+    """Set a node's status, None for none; an in-progress one claims the node (D10a)."""
+    request = nodes.StatusRequest(status=status, if_epoch=if_epoch, session=session, dispatch=dispatch)
+    return _change("POST", paths.fill(paths.NODE_STATUS, id=id_), request, nodes.ChangeReply)
+
+
+def set_priority(id_: NodeId, priority: str | None, *, if_epoch: int | None = None) -> Call[nodes.ChangeReply]:
+    """Set a node's priority: p1, p2, p3, or None."""
+    request = nodes.PriorityRequest(priority=priority, if_epoch=if_epoch)
+    return _change("POST", paths.fill(paths.NODE_PRIORITY, id=id_), request, nodes.ChangeReply)
+
+
+def set_readiness(
+    id_: NodeId, readiness: Literal["agent"] | None, *, if_epoch: int | None = None
+) -> Call[nodes.ChangeReply]:
+    """Say that agents may take a node, or take that back."""
+    request = nodes.ReadinessRequest(readiness=readiness, if_epoch=if_epoch)
+    return _change("POST", paths.fill(paths.NODE_READINESS, id=id_), request, nodes.ChangeReply)
+
+
+def add_commit(id_: NodeId, *, repo: str, sha: str, if_epoch: int | None = None) -> Call[nodes.ChangeReply]:
+    """Note a commit on a node; one that is noted is skipped."""
+    request = nodes.CommitRequest(repo=repo, sha=sha, if_epoch=if_epoch)
+    return _change("POST", paths.fill(paths.NODE_COMMITS, id=id_), request, nodes.ChangeReply)
+
+
+# --- who is who ------------------------------------------------------------------------------------------------------
+
+
+def me() -> Call[identity.MeReply]:
+    """Ask whose token this is."""
+    return Call("GET", paths.ME, identity.MeReply)
+
+
+def add_person(*, name: str, email: str, id_: str | None = None, admin: bool = False) -> Call[identity.PersonReply]:
+    """Add a person; admins only."""
+    request = identity.PersonRequest(name=name, email=email, id=id_, admin=admin)
+    return _change("POST", paths.ADMIN_PEOPLE, request, identity.PersonReply)
+
+
+def people(*, limit: int | None = None, after: str | None = None) -> Call[identity.PeopleReply]:
+    """List people; admins only."""
+    return Call("GET", paths.ADMIN_PEOPLE, identity.PeopleReply, query_of(limit=limit, after=after))
+
+
+def add_agent(
+    *, label: str, id_: AgentId | None = None, pubkey: str | None = None, owner: PersonId | None = None
+) -> Call[identity.AgentReply]:
+    """Add an agent of one's own, or as an admin of `owner`."""
+    if owner is None:
+        mine = identity.AgentRequest(label=label, id=id_, pubkey=pubkey)
+        return _change("POST", paths.AGENTS, mine, identity.AgentReply)
+    theirs = identity.AdminAgentRequest(label=label, id=id_, pubkey=pubkey, owner=owner)
+    return _change("POST", paths.ADMIN_AGENTS, theirs, identity.AgentReply)
+
+
+def agents(
+    *, everybodys: bool = False, limit: int | None = None, after: str | None = None
+) -> Call[identity.AgentsReply]:
+    """List one's own agents, or as an admin everybody's."""
+    return Call("GET", paths.AGENTS, identity.AgentsReply, query_of(all=everybodys, limit=limit, after=after))
+
+
+def bind_session(session: str) -> Call[tokens.SessionReply]:
+    """Bind the agent token in use to `session`, once and for all; the same again changes nothing."""
+    return _post(paths.AGENT_SESSION, tokens.SessionRequest(session=session), tokens.SessionReply, Repeat.SAFE)
+
+
+# --- tokens: a repeated mint ends the token whose answer was lost, and makes a new one (D11) -------------------------
+
+
+def mint_session_token(
+    agent: AgentId, *, session: str | None = None, expires: tokens.Expires = None
+) -> Call[tokens.SessionTokenReply]:
+    """Mint a token for one session of an agent, to be bound later when `session` is not known yet."""
+    request = tokens.AgentTokenRequest(session=session, expires=expires)
+    return _change("POST", paths.fill(paths.AGENT_TOKEN, id=agent), request, tokens.SessionTokenReply)
+
+
+def mint_run_token(
+    agent: AgentId, tenure: Fence, *, session: str | None = None, replace: bool = False
+) -> Call[tokens.SessionTokenReply]:
+    """Mint the one token of a tenure: it dies with it (D2a). `replace` ends the one there may be."""
+    lease = tokens.NamedLease(epoch=tenure.epoch, **_named(tenure))
+    request = tokens.AgentTokenRequest(session=session, lease=lease, replace=replace)
+    return _change("POST", paths.fill(paths.AGENT_TOKEN, id=agent), request, tokens.SessionTokenReply)
+
+
+def mint_standing_token(
+    agent: AgentId, *, label: str | None = None, expires: tokens.Expires = None
+) -> Call[tokens.StandingTokenReply]:
+    """Mint a token for a service that runs as an agent."""
+    request = tokens.AgentTokenRequest(standing=True, label=label, expires=expires)
+    return _change("POST", paths.fill(paths.AGENT_TOKEN, id=agent), request, tokens.StandingTokenReply)
+
+
+def agent_tokens(agent: AgentId, *, limit: int | None = None, after: str | None = None) -> Call[tokens.TokensReply]:
+    """List an agent's tokens."""
+    path = paths.fill(paths.AGENT_TOKENS, id=agent)
+    return Call("GET", path, tokens.TokensReply, query_of(limit=limit, after=after))
+
+
+def revoke_agent_token(agent: AgentId, prefix: str) -> Call[tokens.RevokeReply]:
+    """End the agent's token whose hash begins with `prefix`."""
+    return Call("DELETE", paths.fill(paths.AGENT_TOKEN_OF, id=agent, prefix=prefix), tokens.RevokeReply)
+
+
+def mint_token(
+    *,
+    label: str | None = None,
+    expires: tokens.Expires = None,
+    read_only: bool = False,
+    person: PersonId | None = None,
+) -> Call[tokens.PersonalTokenReply]:
+    """Mint a personal token for oneself, or as an admin for `person`."""
+    scope: Literal["read", "write"] = "read" if read_only else "write"
+    if person is None:
+        mine = tokens.PersonalTokenRequest(label=label, expires=expires, scope=scope)
+        return _change("POST", paths.MY_TOKENS, mine, tokens.PersonalTokenReply)
+    theirs = tokens.AdminTokenRequest(label=label, expires=expires, scope=scope, person=person)
+    return _change("POST", paths.ADMIN_TOKENS, theirs, tokens.PersonalTokenReply)
+
+
+def my_tokens(*, limit: int | None = None, after: str | None = None) -> Call[tokens.TokensReply]:
+    """List one's own tokens."""
+    return Call("GET", paths.MY_TOKENS, tokens.TokensReply, query_of(limit=limit, after=after))
+
+
+def tokens_of(person: PersonId, *, limit: int | None = None, after: str | None = None) -> Call[tokens.TokensReply]:
+    """List somebody's tokens; admins only."""
+    query = query_of(person=person, limit=limit, after=after)
+    return Call("GET", paths.ADMIN_TOKENS, tokens.TokensReply, query)
+
+
+def revoke_token(prefix: str, *, as_admin: bool = False) -> Call[tokens.RevokeReply]:
+    """End one's own token whose hash begins with `prefix`, or as an admin anybody's."""
+    template = paths.ADMIN_TOKEN if as_admin else paths.MY_TOKEN
+    return Call("DELETE", paths.fill(template, prefix=prefix), tokens.RevokeReply)
+
+
+# --- the server ------------------------------------------------------------------------------------------------------
+
+
+def server_status() -> Call[StatusReply]:
+    """Ask what is running."""
+    return Call("GET", paths.STATUS, StatusReply)
+
+
+def get_policy(project: str) -> Call[policy.PolicyReply]:
+    """Read the policy in force for `project`; ``*`` is every project's."""
+    return Call("GET", paths.fill(paths.POLICY, project=project), policy.PolicyReply)
+
+
+def put_policy(project: str, changes: policy.PolicyRequest) -> Call[policy.PolicyReply]:
+    """Change a project's policy where `changes` says something; admins only. It touches the next grant (D8)."""
+    return _change("PUT", paths.fill(paths.POLICY, project=project), changes, policy.PolicyReply)
+
+
+def _change(method: Literal["POST", "PUT"], path: str, request: msgspec.Struct, reply: type[T]) -> Call[T]:
+    return Call(method, path, reply, body=body_of(request), repeat=Repeat.KEYED)
+
+
+def _named(tenure: Fence) -> dict[str, str]:
+    """Return a tenure's resource as a mint names it: a node, or a record and its field."""
+    kind, _, rest = tenure.resource.partition(":")
+    if kind != "record" or not rest:
+        return {"node": tenure.resource}
+    record, _, field = rest.partition("#")
+    return {"record": record, "field": field}

@@ -14,15 +14,16 @@ server asked for if that is within reason.
 
 from __future__ import annotations
 
+import functools
 import random
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Generic, Self, TypeVar, assert_never
+from typing import TYPE_CHECKING, Concatenate, Final, Generic, ParamSpec, Self, TypeVar, assert_never
 from urllib.parse import urlsplit
 
 import httpx
@@ -34,19 +35,12 @@ from batonpass.client.calls import Call, Repeat
 from batonpass.core.errors import BatonError, Unavailable, Unknown
 from batonpass.core.ids import Fence, NodeId
 from batonpass.wire.errors import ErrorBody, error_of
-from batonpass.wire.leases import (
-    BulkClaimReply,
-    BulkReleaseReply,
-    BulkRenewReply,
-    LeaseReply,
-    LeasesReply,
-    ReleaseReply,
-)
 
 if TYPE_CHECKING:
     from batonpass.client.heartbeat import Lost
     from batonpass.client.lease import HeldLease
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 USER_AGENT: Final = f"batonpass/{__version__}"
@@ -121,11 +115,21 @@ ONCE: Final = Patience(tries_max=1)
 """One try: for callers that have a loop of their own, as the heartbeat has."""
 
 
+def _sending(make: Callable[P, Call[T]]) -> Callable[Concatenate[Client, P], T]:
+    """Return `make` as a method that sends the call it makes: same arguments, same words, the answer's value."""
+
+    @functools.wraps(make)
+    def method(self: Client, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self.send(make(*args, **kwargs))
+
+    return method
+
+
 class Client:
     """Speaks to one server under one token. Safe to use from several threads; close it when done.
 
     `transport` replaces the network (in-process server, tests) and then stays
-    its owner's to close.
+    its owner's to close. Every call of `client.calls` is also a method.
     """
 
     def __init__(
@@ -274,71 +278,53 @@ class Client:
 
         return held(self, node, session=session, dispatch=dispatch, on_lost=on_lost)
 
-    def claim(
-        self,
-        node: NodeId,
-        *,
-        session: str | None = None,
-        dispatch: str | None = None,
-        if_epoch: int | None = None,
-        force: bool = False,
-    ) -> LeaseReply:
-        """Take the lease on `node`; a live one of somebody else's is `AlreadyClaimed` with its holder."""
-        return self.send(calls.claim(node, session=session, dispatch=dispatch, if_epoch=if_epoch, force=force))
+    claim = _sending(calls.claim)
+    take = _sending(calls.take)
+    renew = _sending(calls.renew)
+    extend = _sending(calls.extend)
+    reserve = _sending(calls.reserve)
+    release = _sending(calls.release)
+    claim_many = _sending(calls.claim_many)
+    renew_many = _sending(calls.renew_many)
+    renew_held = _sending(calls.renew_held)
+    release_held = _sending(calls.release_held)
+    leases = _sending(calls.leases)
 
-    def take(self, node: NodeId, *, reason: str, session: str | None = None) -> LeaseReply:
-        """End whatever tenure stands on `node` and claim it: its owner's right, or an admin's."""
-        return self.send(calls.take(node, reason=reason, session=session))
+    # --- queue, nodes, edges -----------------------------------------------------------------------------------------
 
-    def renew(
-        self, node: NodeId, *, if_epoch: int | None = None, session: str | None = None, reclaim: bool = True
-    ) -> LeaseReply:
-        """Move the lease's end away; `LeaseLost` when the tenure named is not the node's any more."""
-        return self.send(calls.renew(node, if_epoch=if_epoch, session=session, reclaim=reclaim))
+    queue = _sending(calls.queue_page)
+    next = _sending(calls.next_item)
+    node = _sending(calls.node)
+    list_nodes = _sending(calls.list_nodes)
+    put_nodes = _sending(calls.put_nodes)
+    edges = _sending(calls.edges)
+    add_edge = _sending(calls.add_edge)
+    remove_edge = _sending(calls.remove_edge)
+    set_status = _sending(calls.set_status)
+    set_priority = _sending(calls.set_priority)
+    set_readiness = _sending(calls.set_readiness)
+    add_commit = _sending(calls.add_commit)
 
-    def extend(
-        self, node: NodeId, *, ms: int, if_epoch: int | None = None, session: str | None = None, reclaim: bool = True
-    ) -> LeaseReply:
-        """Stretch the lease to `ms` milliseconds from now, at most to the policy's maximum."""
-        return self.send(calls.extend(node, ms=ms, if_epoch=if_epoch, session=session, reclaim=reclaim))
+    # --- people, agents, tokens, the server --------------------------------------------------------------------------
 
-    def reserve(self, node: NodeId, *, if_epoch: int | None = None, session: str | None = None) -> LeaseReply:
-        """Park `node` for its holder: the tenure ends, and for a while nobody else may have it."""
-        return self.send(calls.reserve(node, if_epoch=if_epoch, session=session))
-
-    def release(self, node: NodeId, *, if_epoch: int | None = None, reason: str | None = None) -> ReleaseReply:
-        """Give `node` back; with `if_epoch`, only if that tenure is still the node's."""
-        return self.send(calls.release(node, if_epoch=if_epoch, reason=reason))
-
-    def claim_many(self, nodes: Sequence[NodeId], *, session: str | None = None) -> BulkClaimReply:
-        """Claim a working set; what did not land is in `failed`, never raised."""
-        return self.send(calls.claim_many(nodes, session=session))
-
-    def renew_many(
-        self, fences: Sequence[Fence], *, session: str | None = None, reclaim: bool = True
-    ) -> BulkRenewReply:
-        """Renew exactly these tenures; what did not land is in `failed`, never raised."""
-        return self.send(calls.renew_many(fences, session=session, reclaim=reclaim))
-
-    def renew_held(self, *, session: str | None = None) -> BulkRenewReply:
-        """Renew every live lease the caller holds. Launchers use `renew_many`: this one reaches siblings' too."""
-        return self.send(calls.renew_held(session=session))
-
-    def release_held(self, *, session: str | None = None, reservations: bool = False) -> BulkReleaseReply:
-        """Give back every live claim the caller holds, of one session if given."""
-        return self.send(calls.release_held(session=session, reservations=reservations))
-
-    def leases(
-        self,
-        *,
-        holder: str | None = None,
-        project: str | None = None,
-        state: str | None = None,
-        limit: int | None = None,
-        after: str | None = None,
-    ) -> LeasesReply:
-        """List who holds what, and for how long."""
-        return self.send(calls.leases(holder=holder, project=project, state=state, limit=limit, after=after))
+    me = _sending(calls.me)
+    add_person = _sending(calls.add_person)
+    people = _sending(calls.people)
+    add_agent = _sending(calls.add_agent)
+    agents = _sending(calls.agents)
+    bind_session = _sending(calls.bind_session)
+    mint_session_token = _sending(calls.mint_session_token)
+    mint_run_token = _sending(calls.mint_run_token)
+    mint_standing_token = _sending(calls.mint_standing_token)
+    agent_tokens = _sending(calls.agent_tokens)
+    revoke_agent_token = _sending(calls.revoke_agent_token)
+    mint_token = _sending(calls.mint_token)
+    my_tokens = _sending(calls.my_tokens)
+    tokens_of = _sending(calls.tokens_of)
+    revoke_token = _sending(calls.revoke_token)
+    status = _sending(calls.server_status)
+    get_policy = _sending(calls.get_policy)
+    put_policy = _sending(calls.put_policy)
 
 
 def _http(server: str, transport: httpx.BaseTransport | None) -> httpx.Client:
