@@ -175,6 +175,41 @@ def expiry_of(kind: Kind, asked: object, now: Instant) -> tuple[Instant, bool]:
     return latest, True
 
 
+def kind_asked(*, standing: bool, session: str | None, lease: Fence | None, replace: bool) -> Kind:
+    """Return the kind of agent's token that a request describes; `Invalid` when its parts contradict each other."""
+    if standing and session is not None:
+        raise Invalid(
+            "standing: a standing token serves many sessions and is bound to none; leave one out", field="standing"
+        )
+    if standing and lease is not None:
+        raise Invalid(
+            "standing: a token for one lease ends with it and does not stand; leave one out", field="standing"
+        )
+    if replace and lease is None:
+        raise Invalid("replace: only a lease's run token is replaced; name the lease", field="replace")
+    if lease is not None:
+        return Kind.RUN
+    return Kind.STANDING if standing else Kind.SESSION
+
+
+def bind_refusal(token: Token, session: str) -> Conflict | Forbidden | Invalid | None:
+    """Return why `token` may not carry `session` from now on, or None. A session is written once (companion 6.2).
+
+    A standing token is refused as the mint refuses it with a session: it is
+    shared by many, and the first would put its name on the others' work.
+    """
+    if token.agent is None:
+        return Forbidden("only an agent's own token is bound to a session; this one is a person's")
+    if token.kind is Kind.STANDING:
+        return Invalid(
+            "session: a standing token serves many sessions and is bound to none; mint one for this session",
+            field="session",
+        )
+    if token.session not in (None, session):
+        return Conflict(f"this token is bound to session {token.session} already, and stays so; mint another")
+    return None
+
+
 # --- who may ---------------------------------------------------------------------------------------------------------
 
 

@@ -20,7 +20,7 @@ class Tenure(msgspec.Struct):
 
 
 class MeReply(msgspec.Struct, omit_defaults=True):
-    """Reply of `GET /v1/me`. `bound` says whether a person stands behind the token, and so whether it may own agents."""
+    """Reply of `GET /v1/me`. `bound` says whether a person stands behind the token: others own no agents."""
 
     person: str | None
     name: str
@@ -102,19 +102,19 @@ class AgentBody(msgspec.Struct):
     created_at: str
 
 
-class AgentReply(msgspec.Struct):
+class AgentReply(msgspec.Struct, omit_defaults=True):
     """Reply of `POST /v1/agents`. `revision` is that of the agent's node."""
 
     http_status: ClassVar[int] = 201
 
     id: str
     owner: str
+    label: str
     spiffe: str
     pubkey: str | None
     status: str
     revision: str
-    label: str
-    warnings: list[str]
+    warnings: list[str] = []
 
 
 class AgentsReply(msgspec.Struct):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.routing import Route
 
-from batonpass.server.http import health, leases, policy, queue
+from batonpass.server.http import health, identity, leases, policy, queue, tokens
 from batonpass.server.http.call import endpoint
 from batonpass.wire import paths
 
@@ -19,8 +19,24 @@ ROUTES: list[Route] = [
     Route(paths.QUEUE_CLAIM, endpoint(leases.claim_many), methods=["POST"]),
     Route(paths.QUEUE_RELEASE, endpoint(leases.release_many), methods=["POST"]),
     Route(paths.QUEUE, endpoint(queue.page), methods=["GET"]),
+    Route(paths.ME, endpoint(identity.me), methods=["GET"]),
     Route(paths.LEASES, endpoint(leases.listed), methods=["GET"]),
     Route(paths.POLICY, endpoint(policy.get), methods=["GET"]),
     Route(paths.POLICY, endpoint(policy.put), methods=["PUT"]),
+    Route(paths.AGENT_SESSION, endpoint(tokens.bind_session), methods=["POST"]),
+    Route(paths.AGENT_TOKEN, endpoint(tokens.mint_agents), methods=["POST"]),
+    Route(paths.AGENT_TOKENS, endpoint(tokens.list_agents), methods=["GET"]),
+    Route(paths.AGENT_TOKEN_OF, endpoint(tokens.revoke_agents), methods=["DELETE"]),
+    Route(paths.AGENTS, endpoint(identity.list_agents), methods=["GET"]),
+    Route(paths.AGENTS, endpoint(identity.create_agent), methods=["POST"]),
+    Route(paths.MY_TOKENS, endpoint(tokens.list_own), methods=["GET"]),
+    Route(paths.MY_TOKENS, endpoint(tokens.mint_own), methods=["POST"]),
+    Route(paths.MY_TOKEN, endpoint(tokens.revoke_own), methods=["DELETE"]),
+    Route(paths.ADMIN_PEOPLE, endpoint(identity.list_people), methods=["GET"]),
+    Route(paths.ADMIN_PEOPLE, endpoint(identity.create_person), methods=["POST"]),
+    Route(paths.ADMIN_AGENTS, endpoint(identity.create_agent_for), methods=["POST"]),
+    Route(paths.ADMIN_TOKENS, endpoint(tokens.list_personal), methods=["GET"]),
+    Route(paths.ADMIN_TOKENS, endpoint(tokens.mint_for), methods=["POST"]),
+    Route(paths.ADMIN_TOKEN, endpoint(tokens.revoke_personal), methods=["DELETE"]),
     Route(paths.STATUS, endpoint(health.status), methods=["GET"]),
 ]

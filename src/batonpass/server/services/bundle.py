@@ -10,6 +10,7 @@ from batonpass.server.services.identity import Identity
 from batonpass.server.services.leases import Leases
 from batonpass.server.services.policy import Policies
 from batonpass.server.services.queue import Queue
+from batonpass.server.services.tokens import Tokens
 from batonpass.store.base import Store, q
 
 
@@ -34,18 +35,21 @@ class Services:
     queue: Queue
     policies: Policies
     identity: Identity
+    tokens: Tokens
 
     @staticmethod
     def over(store: Store) -> Services:
         """Return the services over `store`."""
         engine = LeaseEngine(store)
+        identity = Identity(store)
         return Services(
             store=store,
             engine=engine,
             leases=Leases(store, engine),
             queue=Queue(store),
             policies=Policies(store),
-            identity=Identity(store),
+            identity=identity,
+            tokens=Tokens(store, identity.principals),
         )
 
     async def status(self) -> ServerFacts:

@@ -1,0 +1,95 @@
+"""The caller, people and agents (companion 6, D39)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from batonpass.core.errors import Invalid
+from batonpass.core.identity import parse_agent_id, parse_email, parse_name, parse_person_id, parse_pubkey
+from batonpass.core.ids import AgentId
+from batonpass.server.http.call import Call, changed, reply
+from batonpass.server.http.leases import whole_number
+from batonpass.server.services.identity import NewAgent, NewPerson
+from batonpass.wire import identity as wire
+
+LIMIT_DEFAULT: Final = 100
+_FLAGS: Final = {"1": True, "true": True, "0": False, "false": False, "": False}
+
+
+async def me(call: Call) -> Response:
+    """GET /v1/me."""
+    return reply(wire.me_reply(call.principal))
+
+
+async def list_people(call: Call) -> Response:
+    """GET /v1/admin/people?after=&limit=."""
+    asked = call.query("after", "limit")
+    page = await call.services.identity.list_people(call.principal, after=asked.get("after", ""), limit=limit(asked))
+    return reply(wire.PeopleReply([wire.person_body(person) for person in page.items], page.next))
+
+
+async def create_person(call: Call) -> Response:
+    """POST /v1/admin/people."""
+    body = await call.body(wire.PersonRequest)
+    asked = body.value
+    new = NewPerson(
+        name=parse_name(asked.name, field="name"),
+        email=parse_email(asked.email),
+        id=parse_person_id(asked.id) if asked.id is not None else None,
+        is_admin=asked.admin,
+    )
+    return changed(await call.services.identity.create_person(call.caller(body.raw), new, warnings=body.warnings))
+
+
+async def list_agents(call: Call) -> Response:
+    """GET /v1/agents?all=&after=&limit=."""
+    asked = call.query("all", "after", "limit")
+    everybody = _FLAGS.get(asked.get("all", ""))
+    if everybody is None:
+        raise Invalid("all: takes 1 or 0", field="all")
+    page = await call.services.identity.list_agents(
+        call.principal, everybody=everybody, after=asked.get("after", ""), limit=limit(asked)
+    )
+    return reply(wire.AgentsReply([wire.agent_body(agent) for agent in page.items], page.next))
+
+
+async def create_agent(call: Call) -> Response:
+    """POST /v1/agents."""
+    body = await call.body(wire.AgentRequest, published=True)
+    made = await call.services.identity.create_agent(
+        call.caller(body.raw), _new_agent(body.value), warnings=body.warnings
+    )
+    return changed(made, ignored=body.ignored)
+
+
+async def create_agent_for(call: Call) -> Response:
+    """POST /v1/admin/agents."""
+    body = await call.body(wire.AdminAgentRequest)
+    owner = parse_person_id(body.value.owner, field="owner")
+    return changed(
+        await call.services.identity.create_agent_for(
+            call.caller(body.raw), owner, _new_agent(body.value), warnings=body.warnings
+        )
+    )
+
+
+def _new_agent(asked: wire.AgentRequest | wire.AdminAgentRequest) -> NewAgent:
+    return NewAgent(
+        label=parse_name(asked.label, field="label"),
+        id=parse_agent_id(asked.id) if asked.id is not None else None,
+        pubkey=parse_pubkey(asked.pubkey) if asked.pubkey is not None else None,
+    )
+
+
+def agent_in_path(call: Call) -> AgentId:
+    """Return the agent's id in the path; a label or another node's id is refused by name."""
+    text: Any = call.request.path_params["id"]
+    return parse_agent_id(text)
+
+
+def limit(asked: Mapping[str, str]) -> int:
+    """Return how many entries a page is to have at most."""
+    return whole_number(asked.get("limit"), "limit", default=LIMIT_DEFAULT)

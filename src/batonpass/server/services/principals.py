@@ -1,0 +1,151 @@
+"""From a token's text to who is asking, with a short memory (D2a).
+
+    text ─ SHA-256 ─▶ remembered, at most 5 s ago ──────────────▶ Principal
+                  └─▶ row of the hash, its person, its agent ──▶ Principal, or Unauthorized
+
+A revocation is heard of at once in the process that made it, and within 5 s
+in the others. A run token does not depend on that: the lease row names it, and
+every write under it looks there with the row locked.
+
+Requests that miss together share one look-up. One that began before a
+revocation was committed may have read the row as it was; `forget` cuts it off
+from the memory and from later requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from batonpass.core.clock import MICROS_PER_S
+from batonpass.core.errors import Forbidden, Unauthorized
+from batonpass.core.identity import Kind, Principal
+from batonpass.core.ids import Instant, TokenHash
+from batonpass.core.tokens import Scope, Secret, Token, hash_of, well_formed
+from batonpass.store import tokens
+from batonpass.store.base import Store, now_asked
+from batonpass.store.tokens import KnownToken
+
+REMEMBERED_S_MAX: Final = 5.0
+REMEMBERED_MOST: Final = 10_000
+"""About 10 MB; above it the longest remembered goes first."""
+UNKNOWN: Final = (
+    "this token is unknown, expired or revoked, and will not do later either;"
+    " ask its owner or an admin for a new one and send that"
+)
+"""One sentence for every reason, so that a guess learns nothing from it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Remembered:
+    principal: Principal
+    until_s: float
+
+
+class Principals:
+    """Who stands behind each token, as this process last read it."""
+
+    def __init__(self, store: Store, *, monotonic_s: Callable[[], float] = time.monotonic) -> None:
+        self._store = store
+        self._monotonic_s = monotonic_s
+        self._remembered: dict[TokenHash, _Remembered] = {}
+        self._looking: dict[TokenHash, asyncio.Task[Principal]] = {}
+
+    async def behind(self, text: str) -> Principal:
+        """Return who stands behind the token `text`; raise `Unauthorized` for one that opens nothing (any more)."""
+        secret = Secret(text)
+        token = hash_of(secret)
+        found = self._remembered.get(token)
+        if found is not None and self._monotonic_s() < found.until_s:
+            return found.principal
+        if not well_formed(secret):
+            raise Unauthorized(UNKNOWN)
+        return await self._look_up_once(token)
+
+    def forget(self, *hashes: TokenHash) -> None:
+        """Let the next request under each token read its row again."""
+        for token in hashes:
+            self._remembered.pop(token, None)
+            self._looking.pop(token, None)
+
+    async def _look_up_once(self, token: TokenHash) -> Principal:
+        looking = self._looking.get(token)
+        if looking is None:
+            looking = self._looking[token] = asyncio.create_task(self._look_up(token), name="look up a token")
+            looking.add_done_callback(_retrieved)
+        # Shielded: one caller that hangs up must not fail the others.
+        return await asyncio.shield(looking)
+
+    async def _look_up(self, token: TokenHash) -> Principal:
+        looked_s = self._monotonic_s()
+        try:
+            async with self._store.read() as tx:
+                rows, ((now,),) = await tx.fetch(tokens.known_asked(token), now_asked(self._store.clock))
+            known = tokens.known(rows)
+            if known is None or not hmac.compare_digest(known.token.hash, token) or not known.token.valid(now):
+                raise Unauthorized(UNKNOWN)
+            principal = principal_of(known)
+            self._remember(known.token, principal, looked_s=looked_s, now=now)
+            return principal
+        finally:
+            if self._looking.get(token) is asyncio.current_task():
+                del self._looking[token]
+
+    def _remember(self, token: Token, principal: Principal, *, looked_s: float, now: Instant) -> None:
+        """Keep the answer from when its question was sent, never beyond the token's own end."""
+        if self._looking.get(token.hash) is not asyncio.current_task():
+            return
+        self._remembered.pop(token.hash, None)
+        if len(self._remembered) >= REMEMBERED_MOST:
+            del self._remembered[next(iter(self._remembered))]
+        left_s = (token.expires_at - now) / MICROS_PER_S
+        self._remembered[token.hash] = _Remembered(principal, looked_s + min(REMEMBERED_S_MAX, left_s))
+
+
+def principal_of(known: KnownToken) -> Principal:
+    """Return the principal of a token: the agent of an agent's, else the person (D1).
+
+    An agent of an admin is no admin: what an admin may do, a person does.
+    """
+    token = known.token
+    person = Principal(
+        id=token.person,
+        kind=Kind.PERSON,
+        name=known.person_name,
+        token=token.hash,
+        person=token.person,
+        person_name=known.person_name,
+        email=known.email,
+        read_only=token.scope is Scope.READ,
+        is_admin=known.steward,
+    )
+    if token.agent is None:
+        return person
+    return Principal(
+        id=token.agent,
+        kind=Kind.AGENT,
+        name=known.agent_label or token.agent,
+        token=token.hash,
+        person=token.person,
+        person_name=known.person_name,
+        email=known.email,
+        session=token.session,
+        run=token.run,
+        read_only=token.scope is Scope.READ,
+    )
+
+
+def require_admin(principal: Principal) -> None:
+    """Raise `Forbidden` unless an admin's own token asks (D40)."""
+    if not (principal.is_person and principal.is_admin):
+        raise Forbidden("this is an admin's: a person who stewards org-root, under a token of their own")
+
+
+def _retrieved(task: asyncio.Task[Principal]) -> None:
+    """Mark a failure as seen even when everybody who waited for it has gone."""
+    if not task.cancelled():
+        task.exception()
