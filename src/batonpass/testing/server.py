@@ -1,0 +1,99 @@
+"""The real server in the test's own process: its routes over a fresh database, without a socket."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import httpx
+from starlette.applications import Starlette
+
+from batonpass.core.clock import Clock
+from batonpass.core.identity import Person
+from batonpass.server.app import create_app
+from batonpass.server.services.bundle import Services
+from batonpass.server.services.identity import Identity, bootstrap
+from batonpass.server.services.tokens import Tokens
+from batonpass.store.base import Store
+from batonpass.store.open import open_store
+
+ADMIN_NAME: Final = "Ada Admin"
+ADMIN_EMAIL: Final = "ada@example.org"
+
+
+@dataclass(frozen=True, slots=True)
+class InProcessServer:
+    """A running application. `admin` is its first person, `admin_token` the text of their token."""
+
+    app: Starlette
+    admin: Person
+    admin_token: str
+    _http: httpx.AsyncClient
+
+    @property
+    def services(self) -> Services:
+        """The services behind the routes, for what no route can see."""
+        services: Services = self.app.state.services
+        return services
+
+    @property
+    def store(self) -> Store:
+        """The store behind the services."""
+        return self.services.store
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        token: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> httpx.Response:
+        """Send one request under `token`, the admin's if none is given, and return the response whatever its status."""
+        sent = {"Authorization": f"Bearer {self.admin_token if token is None else token}", **(headers or {})}
+        return await self._http.request(method, path, json=body, headers=sent)
+
+    async def ask(
+        self, method: str, path: str, body: object = None, *, token: str | None = None, **headers: str
+    ) -> Any:  # noqa: ANN401 — a reply as JSON, whatever the route's
+        """Return the JSON of a reply that must be 2xx; header names are given with ``_`` for ``-``."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        response = await self.send(method, path, body, token=token, headers=named)
+        assert response.is_success, f"{method} {path}: {response.status_code} {response.text}"
+        return response.json()
+
+    async def add_person(self, name: str, *, admin: bool = False) -> str:
+        """Make a person called `name` and return the text of a token of theirs."""
+        person = await self.ask(
+            "POST", "/v1/admin/people", {"name": name, "email": f"{name.lower()}@example.org", "admin": admin}
+        )
+        minted = await self.ask("POST", "/v1/admin/tokens", {"person": person["id"]})
+        return str(minted["token"])
+
+    async def add_agent(self, label: str, *, token: str | None = None, **wish: object) -> str:
+        """Make ``agent-<label>`` of whoever `token` is and return the text of a token of its own, minted by `wish`."""
+        await self.ask("POST", "/v1/agents", {"label": label}, token=token)
+        minted = await self.ask("POST", f"/v1/agents/agent-{label}/token", wish, token=token)
+        return str(minted["token"])
+
+
+@asynccontextmanager
+async def in_process_server(
+    url: str, *, clock: Clock | None = None, monotonic_s: Callable[[], float] = time.monotonic
+) -> AsyncIterator[InProcessServer]:
+    """Serve the empty database at `url`, with its first person made; `monotonic_s` is what tokens are remembered by."""
+    store = await open_store(url, clock=clock)
+    try:
+        admin, secret = await bootstrap(store, name=ADMIN_NAME, email=ADMIN_EMAIL)
+        app = create_app(store)
+        identity = Identity(store, monotonic_s=monotonic_s)
+        app.state.services = replace(app.state.services, identity=identity, tokens=Tokens(store, identity.principals))
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://baton.test") as http:
+            yield InProcessServer(app, admin, secret.reveal(), http)
+    finally:
+        await store.close()
