@@ -8,8 +8,15 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from hypothesis import settings
 
 from batonpass.testing.databases import PostgresCluster, postgres_cluster
+
+# The same examples in every run, and no deadline that a busy machine could miss. `--hypothesis-profile=explore` looks
+# for new ones.
+settings.register_profile("explore", deadline=None, print_blob=True)
+settings.register_profile("steady", settings.get_profile("explore"), derandomize=True)
+settings.load_profile("steady")
 
 _SHARED: Final = pytest.StashKey[ExitStack]()
 _SOCKET_DIR: Final = "postgres_socket_dir"

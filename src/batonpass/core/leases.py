@@ -192,7 +192,8 @@ class Request:
     admin's, for ending somebody else's tenure. `take` ends whatever tenure
     stands and claims in the same step (`baton take`). `provisional` grants a
     short horizon until the first renewal; `parked_too` lets a release that
-    names an epoch end a reservation as well.
+    names an epoch end a reservation as well. A release that names a `session`
+    drops no claim that is bound to another one.
     """
 
     principal: Principal
@@ -296,24 +297,24 @@ def decide(lease: LockedLease, request: Request, standing: Standing, now: Instan
 
 
 def _decide_claim(lease: LockedLease, request: Request, standing: Standing, now: Instant) -> Answer:
-    if request.take:
-        return _take(lease, request, standing, now)
     if request.if_epoch is not None:
         return _on_tenure(lease, request, standing, now)
     live = lease.in_force(now)
-    if live and not may_renew(lease, request.principal):
+    allowed = _may_take(lease, request) if request.take else may_renew(lease, request.principal)
+    if live and not allowed:
         return _held(lease)
     if lease.kind is Kind.CLAIM and _same_launch(lease, request):
         return _renewed(lease, request, standing.policy, now)
-    if request.dispatch is not None and standing.nonce_used:
-        return Refused(
-            lease,
-            Conflict,
-            f"the dispatch nonce {request.dispatch} has already acquired {lease.resource} once; use a fresh one",
-        )
-    if live and lease.kind is Kind.CLAIM:
+    if (refusal := _nonce_spent(lease, request, standing)) is not None:
+        return refusal
+    if live and lease.kind is Kind.CLAIM and not request.take:
         return _reattached(lease, request, standing.policy, now)
     return _acquired(lease, request, standing, now)
+
+
+def _may_take(lease: LockedLease, request: Request) -> bool:
+    """Whether the caller may end the tenure that stands: an admin who says why, or the owner of the holder (D41)."""
+    return _may_revoke(request) or (request.principal.is_person and is_own(lease, request.principal))
 
 
 def _same_launch(lease: LockedLease, request: Request) -> bool:
@@ -322,6 +323,17 @@ def _same_launch(lease: LockedLease, request: Request) -> bool:
     if principal.run is not None:
         return principal.token in (lease.run_token, lease.acquired_under)
     return request.dispatch is not None and request.dispatch == lease.dispatch and may_renew(lease, principal)
+
+
+def _nonce_spent(lease: LockedLease, request: Request, standing: Standing) -> Refused | None:
+    """Refuse a nonce that has acquired this resource before and is not its present tenure's: once, ever (D6, H23)."""
+    if request.dispatch is None or not standing.nonce_used:
+        return None
+    return Refused(
+        lease,
+        Conflict,
+        f"the dispatch nonce {request.dispatch} has already acquired {lease.resource} once; use a fresh one",
+    )
 
 
 def _reattached(lease: LockedLease, request: Request, policy: Policy, now: Instant) -> Answer:
@@ -347,9 +359,10 @@ def _decide_hold(lease: LockedLease, request: Request, standing: Standing, now: 
     if lease.in_force(now):
         if not may_renew(lease, request.principal):
             return _lost(lease, now)
-        if lease.kind is Kind.RESERVATION and request.verb is not Verb.RESERVE:
-            return _acquired(lease, request, standing, now)
-        return _renewed(lease, request, standing.policy, now)
+        if lease.kind is Kind.CLAIM or request.verb is Verb.RESERVE:
+            return _renewed(lease, request, standing.policy, now)
+        # Taking up a reservation acquires: a heartbeat that may not reclaim leaves it parked, however late (H10).
+        return _acquired(lease, request, standing, now) if request.reclaim else _lost(lease, now)
     if lease.kind is Kind.CLAIM and _same_launch(lease, request) and request.reclaim:
         return _renewed(lease, request, standing.policy, now)
     if not request.reclaim:
@@ -365,22 +378,26 @@ def _on_tenure(lease: LockedLease, request: Request, standing: Standing, now: In
         return _lost(lease, now)
     if not lease.in_force(now) and not request.reclaim:
         return _lost(lease, now)
-    return _renewed(lease, request, standing.policy, now)
+    if request.dispatch is None or _same_launch(lease, request):
+        return _renewed(lease, request, standing.policy, now)
+    return _nonce_spent(lease, request, standing) or _reattached(lease, request, standing.policy, now)
 
 
 def _decide_release(lease: LockedLease, request: Request, now: Instant) -> Answer:
-    unchanged = Granted(lease, Verb.RELEASE)
-    if (refusal := _not_the_runs_to_end(lease, request)) is not None:
-        return refusal
     if request.if_epoch is not None and lease.epoch != request.if_epoch:
         return _lost(lease, now)
     ended = not lease.tenure_stands and not request.parked_too
     if lease.kind is Kind.NONE or (request.if_epoch is not None and ended):
-        return unchanged
+        return Granted(lease, Verb.RELEASE)
+    if (refusal := _not_the_runs_to_end(lease, request)) is not None:
+        return refusal
     if may_renew(lease, request.principal) or _may_revoke(request):
+        # A caller that says which session's claim it drops, drops no other's.
+        if request.session is not None and lease.session not in (None, request.session):
+            return _lost(lease, now)
         return _released(lease, request)
     if not lease.in_force(now):
-        return _lost(lease, now) if request.if_epoch is not None else unchanged
+        return _lost(lease, now) if request.if_epoch is not None else Granted(lease, Verb.RELEASE)
     return _held(lease)
 
 
@@ -400,22 +417,13 @@ def _not_the_runs_to_end(lease: LockedLease, request: Request) -> Refused | None
     return Refused(lease, Forbidden, why)
 
 
-def _take(lease: LockedLease, request: Request, standing: Standing, now: Instant) -> Answer:
-    """End whatever tenure stands and acquire: an admin's, or the owner's of the holding agent (D41)."""
-    principal = request.principal
-    owns = principal.is_person and is_own(lease, principal)
-    if lease.in_force(now) and not owns and not _may_revoke(request):
-        return _held(lease)
-    return _acquired(lease, request, standing, now)
-
-
 # --- the rows that follow --------------------------------------------------------------------------------------------
 
 
 def _renewed(lease: LockedLease, request: Request, policy: Policy, now: Instant) -> Answer:
     """Carry the tenure on: same epoch, expiry never nearer (D3), a lapsed one resumed with a new `claimed_at`."""
     resumed = not lease.in_force(now)
-    horizon, capped = _horizon(request, policy, now)
+    horizon, capped = _horizon(request, policy, now, anew=resumed)
     if request.verb is Verb.RESERVE:
         return _reserved(lease, horizon, now, reclaimed=resumed)
     assert lease.expires_at is not None, lease
@@ -445,7 +453,7 @@ def _acquired(lease: LockedLease, request: Request, standing: Standing, now: Ins
     principal = request.principal
     live = lease.in_force(now)
     displaced = lease.holder if lease.holder not in (None, principal.id) else None
-    horizon, capped = _horizon(request, standing.policy, now)
+    horizon, capped = _horizon(request, standing.policy, now, anew=True)
     after = replace(
         lease,
         kind=Kind.CLAIM,
@@ -556,11 +564,16 @@ def _released(lease: LockedLease, request: Request) -> Granted:
     )
 
 
-def _horizon(request: Request, policy: Policy, now: Instant) -> tuple[Instant, bool]:
-    """Return the expiry this request asks for, and whether the maximum cut it."""
+def _horizon(request: Request, policy: Policy, now: Instant, *, anew: bool) -> tuple[Instant, bool]:
+    """Return the expiry this request asks for, and whether the maximum cut it.
+
+    An extension that first has to take the lease `anew` takes it as a claim
+    does and then stretches it: a short one never shortens what a claim gets.
+    """
     match request.verb:
         case Verb.EXTEND:
-            return Instant(now + min(request.extend_us, policy.ttl_max)), request.extend_us > policy.ttl_max
+            span = max(min(request.extend_us, policy.ttl_max), policy.ttl if anew else 0)
+            return Instant(now + span), request.extend_us > policy.ttl_max
         case Verb.RESERVE:
             return Instant(now + policy.grace), False
         case _:

@@ -27,6 +27,8 @@ async def claim(call: Call) -> Response:
     """POST /v1/nodes/{id}/claim."""
     node, body = call.node_id(), await call.body(wire.ClaimRequest, published=True)
     asked = body.value
+    if asked.take and asked.if_epoch is not None:
+        raise Invalid("take: ends the tenure that stands, so it takes no if_epoch", field="take")
     request = Request(
         call.principal,
         Verb.CLAIM,
@@ -77,6 +79,7 @@ async def release(call: Call) -> Response:
         call.principal,
         Verb.RELEASE,
         Resource(node),
+        session=_label(asked.session, "session"),
         if_epoch=asked.if_epoch,
         reason=asked.reason,
     )
