@@ -198,13 +198,13 @@ def one_line(text: str, *, chars_max: int | None = None) -> str:
     return line[: chars_max - 1].rstrip("\u200d\ufe0f ") + "…"
 
 
-def cut(text: str, *, bytes_max: int = BODY_BYTES_MAX) -> str:
-    """Return `text` in at most `bytes_max` bytes of UTF-8, saying so at its end when something was cut."""
+def cut(text: str, *, bytes_max: int = BODY_BYTES_MAX, notice: str = TRUNCATED) -> str:
+    """Return `text` in at most `bytes_max` bytes of UTF-8, with `notice` at its end when something was cut."""
     data = text.encode()
     if len(data) <= bytes_max:
         return text
     # Ignoring errors drops exactly the bytes of a character the limit fell into.
-    return data[: bytes_max - len(TRUNCATED.encode())].decode(errors="ignore") + TRUNCATED
+    return data[: bytes_max - len(notice.encode())].decode(errors="ignore") + notice
 
 
 def _declaration(text: str) -> str:

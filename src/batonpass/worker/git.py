@@ -28,7 +28,17 @@ KEPT: Final = "refs/baton/kept/"
 TIMEOUT_S: Final = 300.0
 """For the slowest command, checking out a large tree on a slow disk."""
 MESSAGE_CHARS_MAX: Final = 500
-_QUIET: Final = ("-c", "core.hooksPath=/dev/null", "-c", "commit.gpgSign=false", "-c", "core.fsmonitor=false")
+_QUIET: Final = tuple(
+    word
+    for setting in (
+        "core.hooksPath=/dev/null",
+        "commit.gpgSign=false",
+        "core.fsmonitor=false",
+        "gc.auto=0",
+        "maintenance.auto=false",
+    )
+    for word in ("-c", setting)
+)
 _IN_PROGRESS: Final = (
     "MERGE_HEAD CHERRY_PICK_HEAD REVERT_HEAD BISECT_LOG rebase-merge rebase-apply sequencer index.lock".split()
 )

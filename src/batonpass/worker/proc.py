@@ -97,6 +97,13 @@ def identify(pid: int) -> Identity | None:
     return None if process is None or process.is_zombie else process.identity
 
 
+def identify_self() -> Identity:
+    """Return who this process is."""
+    found = identify(os.getpid())
+    assert found is not None
+    return found
+
+
 def is_alive(identity: Identity) -> bool:
     """Whether this very process lives, not another one that has its number now."""
     return identify(identity.pid) == identity

@@ -20,7 +20,7 @@ from typing import Final
 import psutil
 
 from batonpass.worker import git
-from batonpass.worker.errors import GitFailed, TimedOut, WorktreeRefused
+from batonpass.worker.errors import GitFailed, TimedOut, WorkerError, WorktreeRefused
 from batonpass.worker.git import Checkout, Sha
 
 DISPOSABLE: Final = (
@@ -96,7 +96,7 @@ def commit_count(worktree: Worktree) -> int | None:
     """Return how many commits the run's branch has beyond its base, or None when that can't be read."""
     try:
         return git.count_commits(worktree.repository, since=worktree.base, until=worktree.branch)
-    except (GitFailed, TimedOut):
+    except WorkerError:
         return None
 
 
@@ -120,7 +120,7 @@ def remove(worktree: Worktree, *, disposable: Sequence[str] = DISPOSABLE) -> tup
             return ()
         verify(worktree)
         return _reasons_to_keep(worktree.inside, disposable) or _remove_checked(worktree, disposable)
-    except (WorktreeRefused, GitFailed, TimedOut, OSError) as error:
+    except (WorkerError, OSError) as error:
         return (str(error),)
 
 

@@ -1,0 +1,82 @@
+"""Putting a worker together: a graph, a home, a command, and the signals that end it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+
+from batonpass.worker import proc
+from batonpass.worker.dispatch.launch import Order
+from batonpass.worker.graph import Graph
+from batonpass.worker.journal import RunRecord
+from batonpass.worker.loop import Worker, tick
+from batonpass.worker.settings import Settings
+
+
+def run_once(
+    graph: Graph, settings: Settings, order: Order, *, say: Callable[[str], None], owns_process: bool = False
+) -> RunRecord | None:
+    """Settle what earlier workers left, take the best item there is, and see its run through to its verdict.
+
+    Returns the run's record, or None when there was nothing to take. The work
+    is `baton work --once`: it blocks for as long as the run lasts. `say` gets
+    lines for a person. `owns_process` says that this process does nothing
+    else: it then listens to SIGINT and SIGTERM (the first lets the run finish,
+    the second stops it, the third ends the worker on the spot) and becomes the
+    reaper of its run's orphans. `LaunchRefused` when nothing can be launched
+    here; errors of the server are raised as they come.
+    """
+    order = replace(
+        order, command=_located(order.command, order.folder), adopts=owns_process and proc.become_subreaper()
+    )
+    interrupted = threading.Event()
+    worker = Worker(graph, settings, order, now=_now, clock=time.monotonic, interrupted=interrupted, say=say)
+    if not owns_process:
+        return tick(worker)
+    with _signals(interrupted, say):
+        return tick(worker)
+
+
+def _located(command: tuple[str, ...], folder: Path) -> tuple[str, ...]:
+    """Return the command with a relative path made whole: it is run in a worktree, not where it was typed."""
+    if not command or os.sep not in command[0]:
+        return command
+    return (os.path.normpath(folder / command[0]), *command[1:])
+
+
+@contextmanager
+def _signals(interrupted: threading.Event, say: Callable[[str], None]) -> Iterator[None]:
+    """Turn SIGINT and SIGTERM into: finish this run, then stop it, then give up."""
+    count = 0
+
+    def handle(number: int, _: FrameType | None) -> None:
+        nonlocal count
+        count += 1
+        name = signal.Signals(number).name
+        match count:
+            case 1:
+                say(f"{name}: the run is finished first; once more to stop it")
+            case 2:
+                say(f"{name}: stopping the run and settling it; once more to leave it to the next start")
+                interrupted.set()
+            case _:
+                raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,206 @@
+"""One round of a worker: finish what was left, take one item, follow its run to the end.
+
+    reap ─▶ survey ─▶ page ─▶ choose ─▶ record ─▶ next ─▶ launch ─▶ supervise ─▶ settle
+             pure guards first                    claim
+
+`tick` does one round and says what came of it; whoever calls it decides when to
+call it again. While a run is followed its heartbeat beats on a thread of its
+own, from the claim until the run is settled.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, assert_never
+
+from batonpass.core.errors import BatonError, Unknown
+from batonpass.worker import proc
+from batonpass.worker.dispatch import launch
+from batonpass.worker.dispatch.launch import Ground, Launched, Launcher, NotLaunched, Order
+from batonpass.worker.dispatch.supervisor import Watched, supervise
+from batonpass.worker.errors import RunBusy
+from batonpass.worker.graph import Caller, Graph, Taken
+from batonpass.worker.journal import HeldRun, Journal, RunFolder, RunRecord, State
+from batonpass.worker.outcome import Settler, settle
+from batonpass.worker.proc import Crew
+from batonpass.worker.select import Choice, choose
+from batonpass.worker.settings import Settings
+
+PAGE: Final = 25
+"""How many items the first look takes; it doubles while nothing on the page may be taken."""
+PAGE_MAX: Final = 100
+"""The server's own ceiling for a page."""
+LOST_RACES_MAX: Final = 5
+"""How many pages of candidates may be taken by others before this round gives up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """What a worker works with.
+
+    `now` is the time that records show, `clock` counts seconds and is never
+    set. `interrupted` ends the run that is followed. `say` gets a line for a
+    person at every turn.
+    """
+
+    graph: Graph
+    settings: Settings
+    order: Order
+    now: Callable[[], datetime]
+    clock: Callable[[], float]
+    interrupted: threading.Event
+    say: Callable[[str], None]
+
+    @property
+    def journal(self) -> Journal:
+        """The records of this box's runs."""
+        return Journal(self.settings.home)
+
+
+def tick(worker: Worker) -> RunRecord | None:
+    """Do one round, and return the record of the run it made, or None when there was nothing to take."""
+    reap(worker)
+    ground = launch.survey(worker.order, worker.settings)
+    caller = worker.graph.caller()
+    launch.require_agent(caller)
+    for _ in range(LOST_RACES_MAX):
+        choice = look(worker)
+        if not choice.candidates:
+            _tell_skipped(worker, choice)
+            return None
+        record = _try(worker, choice, ground=ground, caller=caller)
+        if record is not None:
+            return record
+    worker.say("others were faster each time")
+    return None
+
+
+def reap(worker: Worker) -> tuple[RunRecord, ...]:
+    """Settle every run whose worker is gone, drop old records, and return those that were taken up."""
+    worker.journal.prune(worker.now())
+    taken_up = [_take_up(worker, run) for run in worker.journal.unsettled()]
+    return tuple(record for record in taken_up if record is not None)
+
+
+def look(worker: Worker) -> Choice:
+    """Return what may be taken, from a page that widens until something on it is, or the queue ends."""
+    limit = PAGE
+    while True:
+        page = worker.graph.page(project=worker.order.project, limit=limit)
+        choice = choose(page.items, accept=worker.settings.accept)
+        if choice.candidates or not page.more or limit >= PAGE_MAX:
+            return choice
+        limit = min(2 * limit, PAGE_MAX)
+
+
+def _take_up(worker: Worker, run: RunFolder) -> RunRecord | None:
+    """Settle one run that was left; None when it is somebody's, or settled by now."""
+    try:
+        with run.locked() as held:
+            record = held.read()
+            if record.is_settled or _is_followed(record):
+                return None
+            worker.say(f"{record.name or record.run_id}: settling the run {record.run_id}, which was left")
+            crew = Crew(record.run_id, child=record.child)
+            settled = settle(_settler(worker), held, crew)
+            worker.say(told(settled))
+            return settled
+    except RunBusy:
+        return None
+
+
+def _is_followed(record: RunRecord) -> bool:
+    """Whether the process that launched the run still lives; the lock says so too, where locks work."""
+    runner = record.runner
+    return runner is not None and runner.pid != os.getpid() and proc.is_alive(runner)
+
+
+def _try(worker: Worker, choice: Choice, *, ground: Ground, caller: Caller) -> RunRecord | None:
+    """Claim one of the candidates and see its run through; None when all of them were taken by others."""
+    record = launch.new_record(worker.order, ground, server=worker.graph.server, caller=caller, now=worker.now())
+    with worker.journal.create(record) as run:
+        taken = _claim(worker, run, choice)
+        return None if taken is None else _see_through(worker, run, taken, ground=ground)
+
+
+def _claim(worker: Worker, run: HeldRun, choice: Choice) -> Taken | None:
+    """Return what the claim brought, or None; a record stays only where a claim may stand behind it."""
+    try:
+        taken = worker.graph.next(
+            project=worker.order.project,
+            accept=worker.settings.accept,
+            candidates=choice.candidates,
+            dispatch=run.read().dispatch,
+        )
+    except Unknown:
+        # It may have been granted. The next round closes the record; nobody renews the lease.
+        raise
+    except BatonError:
+        run.forget()
+        raise
+    if taken is None:
+        run.forget()
+    return taken
+
+
+def _see_through(worker: Worker, run: HeldRun, taken: Taken, *, ground: Ground) -> RunRecord:
+    launcher = Launcher(worker.graph, worker.settings, worker.now)
+    match launch.launch(launcher, run, taken, order=worker.order, ground=ground):
+        case NotLaunched(record):
+            worker.say(told(record))
+            return record
+        case Launched() as launched:
+            return _follow(worker, run, launched)
+        case unknown:
+            assert_never(unknown)
+
+
+def _follow(worker: Worker, run: HeldRun, launched: Launched) -> RunRecord:
+    """Follow a run to its settlement; what ends this early stops the child and leaves the rest to the next start."""
+    record, child = launched.record, launched.child
+    worker.say(f"{record.name}: at work in {record.cwd} (run {record.run_id})")
+    try:
+        watched = Watched(child, launched.heart, worker.interrupted)
+        supervise(run, record, watched, settings=worker.settings, now=worker.now, clock=worker.clock)
+        record = settle(_settler(worker), run, child.crew)
+    except BaseException:
+        child.stop(worker.settings.graces)
+        raise
+    finally:
+        launched.heart.stop()
+    worker.say(told(record))
+    return record
+
+
+def _settler(worker: Worker) -> Settler:
+    return Settler(worker.graph, worker.settings, worker.now)
+
+
+def _tell_skipped(worker: Worker, choice: Choice) -> None:
+    for skipped in choice.skipped:
+        worker.say(f"{skipped.item}: left alone, {skipped.reason}")
+    worker.say("there is nothing to take")
+
+
+def told(record: RunRecord) -> str:
+    """Return in one line for a person how a run ended, and where to look next."""
+    name = record.name or record.run_id
+    if record.state is State.FAILED_LAUNCH:
+        return f"{name}: not started: {record.termination_reason}"
+    parts = [f"{name}: {record.terminal_state or 'not settled'}", *_details(record)]
+    if record.contract_pending:
+        parts.append("to be settled by the next start")
+    if record.worktree_kept:
+        parts.append(f"the worktree {record.worktree} stays ({'; '.join(record.worktree_kept)})")
+    return ", ".join(parts)
+
+
+def _details(record: RunRecord) -> list[str]:
+    by = f"by {record.resolved_by}" if record.resolved_by else None
+    filed = record.report_node_id or record.finding_node_id
+    found = [by, f"filed as {filed}" if filed else None, record.terminal_note]
+    return [detail for detail in found if detail]

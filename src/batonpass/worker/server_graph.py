@@ -1,0 +1,151 @@
+"""The graph as a server answers it: `Graph` over the client, each method a call or two."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final, Literal
+
+from batonpass.client.client import Client
+from batonpass.client.heartbeat import Heartbeat, boottime
+from batonpass.core.errors import Internal, NotFound
+from batonpass.core.ids import AgentId, Fence, HolderId, NodeId, PersonId, Resource
+from batonpass.core.outcome import Resolver
+from batonpass.core.reports import Draft
+from batonpass.wire.nodes import NodeReply
+from batonpass.wire.queue import ItemBody, NextReply
+from batonpass.worker.graph import Caller, Heart, Item, Page, Put, RunToken, Seen, Taken
+
+RELATED: Final = ("artifact", "finding")
+"""Types of the nodes a briefing shows beside the item."""
+EDGES_LOOKED_AT_MAX: Final = 50
+
+
+class ServerGraph:
+    """A worker's view of one server, under one token."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    @property
+    def server(self) -> str:
+        """The server's address."""
+        return self._client.server
+
+    def caller(self) -> Caller:
+        """Return whose token this is, and which incarnation of the database answers (D46)."""
+        me = self._client.me()
+        return Caller(
+            agent=AgentId(HolderId(me.agent)) if me.agent is not None else None,
+            person=PersonId(HolderId(me.person)) if me.person is not None else None,
+            incarnation=self._client.status().incarnation,
+            run=Fence(Resource(me.run.resource), me.run.epoch) if me.run is not None else None,
+        )
+
+    def page(self, *, project: str | None, limit: int) -> Page:
+        """Return the best `limit` items of the queue."""
+        reply = self._client.queue(project=project, limit=limit)
+        return Page(tuple(map(_item, reply.items)), more=reply.truncated)
+
+    def next(self, *, project: str | None, accept: str, candidates: Sequence[NodeId], dispatch: str) -> Taken | None:
+        """Claim the first of `candidates` that is still free, or return None."""
+        sent_at_s = boottime()
+        policy: Literal["ready", "open"] = "open" if accept == "open" else "ready"
+        reply = self._client.next(project=project, accept=policy, candidates=candidates, dispatch=dispatch)
+        return None if reply.status == "empty" else _taken(reply, sent_at_s)
+
+    def node(self, node: NodeId) -> Seen:
+        """Return the node as it reads now."""
+        return _seen(self._client.node(node))
+
+    def neighbours(self, node: NodeId, *, limit: int) -> Sequence[Seen]:
+        """Return reports and findings that relate to `node`, at most `limit`."""
+        edges = self._client.edges(node, direction="in", types=["relates-to"], limit=EDGES_LOOKED_AT_MAX).edges
+        found = []
+        for source in dict.fromkeys(NodeId(edge.src) for edge in edges):
+            with suppress(NotFound):
+                seen = self.node(source)
+                if seen.type in RELATED:
+                    found.append(seen)
+            if len(found) == limit:
+                break
+        return found
+
+    def put(self, draft: Draft) -> Put:
+        """File a node unless one of its id exists; only its own result counts, whatever the batch's status is."""
+        (result,) = self._client.put_nodes([draft.fields()], if_exists="skip").results
+        said = [result.message, *(result.details or [])]
+        return Put(result.status, message="; ".join(filter(None, said)))
+
+    def clear_readiness(self, fence: Fence) -> None:
+        """Take the node's readiness stamp away, if the tenure stands."""
+        self._client.set_readiness(NodeId(fence.resource), None, if_epoch=fence.epoch)
+
+    def release(self, fence: Fence) -> None:
+        """Hand the lease back, if the tenure stands."""
+        self._client.release(NodeId(fence.resource), if_epoch=fence.epoch)
+
+    def mint(self, agent: AgentId, fence: Fence) -> RunToken:
+        """Return the run token of a tenure that has none yet."""
+        reply = self._client.mint_run_token(agent, fence)
+        return RunToken(reply.token, reply.hash_prefix)
+
+    def revoke(self, agent: AgentId, prefix: str) -> None:
+        """End a token."""
+        self._client.revoke_agent_token(agent, prefix)
+
+    def keep(self, taken: Taken) -> Heart:
+        """Renew a tenure on a thread of its own, until it is stopped or lost."""
+        heartbeat = Heartbeat(self._client)
+        heartbeat.keep(taken.fence, expires_in_ms=taken.expires_in_ms, sent_at_s=taken.sent_at_s)
+        heartbeat.start()
+        return _Beating(heartbeat, taken.fence)
+
+
+class _Beating:
+    """A heartbeat that keeps one tenure."""
+
+    def __init__(self, heartbeat: Heartbeat, fence: Fence) -> None:
+        self._heartbeat = heartbeat
+        self._fence = fence
+
+    def lost(self) -> str | None:
+        """Return why the tenure may not be acted on any more, or None while it may."""
+        lost = self._heartbeat.lost.get(self._fence.resource)
+        return None if lost is None else lost.why
+
+    def stop(self) -> None:
+        """Renew no more; safe twice."""
+        self._heartbeat.stop()
+
+
+def _taken(reply: NextReply, sent_at_s: float) -> Taken:
+    if reply.item is None or reply.lease is None or reply.expires_in_ms is None:
+        raise Internal("the server says that an item was claimed, and does not say which")
+    fence = Fence(Resource(reply.lease.node_id), reply.lease.epoch)
+    return Taken(_item(reply.item), fence, reply.expires_in_ms, sent_at_s)
+
+
+def _item(body: ItemBody) -> Item:
+    return Item(
+        id=NodeId(body.id),
+        title=body.title,
+        type=body.type,
+        project=body.project,
+        readiness=body.readiness,
+        suggest=body.suggest,
+        lease_state=body.lease_state,
+    )
+
+
+def _seen(reply: NodeReply) -> Seen:
+    project = reply.frontmatter.get("project")
+    resolution = reply.resolution
+    return Seen(
+        id=NodeId(reply.id),
+        type=str(reply.frontmatter.get("type", "")),
+        title=str(reply.frontmatter.get("title", "")),
+        project=None if project is None else str(project),
+        raw=reply.raw,
+        resolver=None if resolution is None else Resolver(NodeId(resolution.by), resolution.edge),
+    )
