@@ -19,6 +19,8 @@ POINTS: Final = frozenset(
     # the coalescing queue and SQLite's group commit
     " batch.taken batch.locked batch.returned"
     " group.opened member.begun member.released group.committing group.committed"
+    # the whole database: upgrades, backups, restores
+    " migration.applied backup.copied backup.written restore.copied"
     # client
     " beat.sent beat.answered claim.nonce_written claim.sent claim.answered mint.answered"
     # dispatch and supervisor

@@ -13,12 +13,13 @@ from __future__ import annotations
 import re
 import secrets
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
+from batonpass.core import points
 from batonpass.core.clock import Clock
 from batonpass.core.errors import Conflict
 from batonpass.store import queries
@@ -60,20 +61,25 @@ class Migration:
 
 @dataclass(frozen=True, slots=True)
 class SchemaStatus:
-    """Where a database's schema stands against this program's."""
+    """Where a database's schema stands against this program's. `ahead`: versions this program does not know."""
 
     applied: tuple[int, ...]
     pending: tuple[Migration, ...]
     incarnation: str | None
+    ahead: tuple[int, ...] = ()
 
 
 class Session(Protocol):
-    """A plain connection during an upgrade or a check; sync, since nothing else runs yet."""
+    """A plain connection during an upgrade, a check or a backup; sync, since nothing else runs in it."""
 
     dialect: str
 
     def ask(self, name: str, /, **params: object) -> list[Row]:
         """Run a named statement and return its rows."""
+        ...
+
+    def ask_written(self, statement: str) -> list[Row]:
+        """Run a statement that the database wrote itself, names quoted, as the answer to a named one."""
         ...
 
     def run_script(self, script: str) -> None:
@@ -82,6 +88,10 @@ class Session(Protocol):
 
     def transaction(self) -> AbstractContextManager[None]:
         """Begin; commit at the end of the block, or roll back."""
+        ...
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Read one committed state of the whole database for the length of the block; nothing can be written."""
         ...
 
 
@@ -97,39 +107,67 @@ def known(dialect: str) -> list[Migration]:
     return migrations
 
 
+def read_status(session: Session) -> SchemaStatus:
+    """Return where the schema stands, also when it is ahead of this program."""
+    ours = known(session.dialect)
+    if not session.ask("schema.has_ledger")[0][0]:
+        return SchemaStatus((), tuple(ours), None)
+    applied = tuple(row[0] for row in session.ask("schema.applied"))
+    incarnation = session.ask("schema.incarnation") if applied else []
+    return SchemaStatus(
+        applied,
+        tuple(migration for migration in ours if migration.version not in applied),
+        incarnation[0][0] if incarnation else None,
+        tuple(sorted(set(applied) - {migration.version for migration in ours})),
+    )
+
+
 def status(session: Session) -> SchemaStatus:
     """Return where the schema stands; raise `SchemaNewer` when it is ahead of this program."""
-    if not session.ask("schema.has_ledger")[0][0]:
-        return SchemaStatus((), tuple(known(session.dialect)), None)
-    applied = tuple(row[0] for row in session.ask("schema.applied"))
-    ours = known(session.dialect)
-    ahead = set(applied) - {migration.version for migration in ours}
-    if ahead:
+    found = read_status(session)
+    require_known(found.applied, session.dialect)
+    return found
+
+
+def require_known(versions: Iterable[int], dialect: str) -> None:
+    """Raise `SchemaNewer` when any of the schema's `versions` is one that this program does not know."""
+    newest = known(dialect)[-1].version
+    if (ahead := max(versions, default=0)) > newest:
         raise SchemaNewer(
-            f"the database's schema is at version {max(ahead)}; this program knows up to {ours[-1].version}."
+            f"the database's schema is at version {ahead}; this program knows up to {newest}."
             " Install the newer Batonpass, or open another database"
         )
-    incarnation = session.ask("schema.incarnation") if applied else []
-    todo = tuple(migration for migration in ours if migration.version not in applied)
-    return SchemaStatus(applied, todo, incarnation[0][0] if incarnation else None)
 
 
 def upgrade(session: Session, clock: Clock) -> str:
     """Apply what is pending, all of it or nothing, and return the incarnation."""
-    before = status(session)
-    if not before.pending and before.incarnation is not None:
-        return before.incarnation
-    with session.transaction():
-        session.ask("schema.lock", key=ADVISORY_LOCK)
-        session.ask("schema.make_ledger")
-        for step in status(session).pending:
-            session.run_script(step.sql)
-            session.ask("schema.note", version=step.version, name=step.name)
-        if not session.ask("schema.incarnation"):
-            begin_incarnation(session, clock, why="created")
+    apply_pending(session, clock)
     after = status(session)
     assert after.incarnation is not None, after
     return after.incarnation
+
+
+def apply_pending(session: Session, clock: Clock) -> tuple[Migration, ...]:
+    """Apply what is pending, all of it or nothing, and return what this call applied."""
+    before = status(session)
+    if not before.pending and before.incarnation is not None:
+        return ()
+    with session.transaction():
+        session.ask("schema.lock", key=ADVISORY_LOCK)
+        session.ask("schema.make_ledger")
+        pending = status(session).pending  # again, under the lock: somebody else may have been here first
+        apply(session, pending)
+        if not session.ask("schema.incarnation"):
+            begin_incarnation(session, clock, why="created")
+    return pending
+
+
+def apply(session: Session, steps: Iterable[Migration]) -> None:
+    """Run `steps` in the caller's transaction, and note each."""
+    for step in steps:
+        session.run_script(step.sql)
+        session.ask("schema.note", version=step.version, name=step.name)
+        points.reach("migration.applied")
 
 
 def require_current(session: Session) -> str:
@@ -151,11 +189,15 @@ class SqliteSession:
     dialect = "sqlite"
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
+        self.connection = connection
 
     def ask(self, name: str, /, **params: object) -> list[Row]:
         """Run a named statement and return its rows."""
-        return self._connection.execute(queries.load(self.dialect)[name].sql, params).fetchall()
+        return self.connection.execute(queries.load(self.dialect)[name].sql, params).fetchall()
+
+    def ask_written(self, statement: str) -> list[Row]:
+        """Run a statement that the database wrote itself."""
+        return self.connection.execute(statement).fetchall()
 
     def run_script(self, script: str) -> None:
         """Run a migration statement by statement; the driver's own script call would commit first."""
@@ -163,19 +205,29 @@ class SqliteSession:
         for line in script.splitlines(keepends=True):
             statement += line
             if sqlite3.complete_statement(statement):
-                self._connection.execute(statement)
+                self.connection.execute(statement)
                 statement = ""
         assert not statement.strip(), f"an unfinished statement: {statement}"
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Take the writer's turn; commit at the end of the block, or roll back."""
-        self._connection.execute("BEGIN IMMEDIATE")
+        self.connection.execute("BEGIN IMMEDIATE")
         try:
             yield
-            self._connection.commit()
+            self.connection.commit()
         finally:
-            self._connection.rollback()
+            self.connection.rollback()
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Read one committed state for the length of the block; writers go on meanwhile."""
+        self.connection.execute("BEGIN")
+        self.ask("schema.has_ledger")  # the snapshot begins with the first read
+        try:
+            yield
+        finally:
+            self.connection.rollback()
 
 
 class PostgresSession:
@@ -184,19 +236,38 @@ class PostgresSession:
     dialect = "postgres"
 
     def __init__(self, connection: psycopg.Connection[Row]) -> None:
-        self._connection = connection
+        self.connection = connection
 
     def ask(self, name: str, /, **params: object) -> list[Row]:
         """Run a named statement and return its rows."""
-        cursor = self._connection.execute(queries.load(self.dialect)[name].sql, params)
+        cursor = self.connection.execute(queries.load(self.dialect)[name].sql, params)
+        return cursor.fetchall() if cursor.description else []
+
+    def ask_written(self, statement: str) -> list[Row]:
+        """Run a statement that the database wrote itself."""
+        cursor = self.connection.execute(statement)
         return cursor.fetchall() if cursor.description else []
 
     def run_script(self, script: str) -> None:
         """Run a migration as one message, inside the transaction."""
-        self._connection.execute(script)
+        self.connection.execute(script)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Begin; commit at the end of the block, or roll back."""
-        with self._connection.transaction():
+        with self.connection.transaction():
             yield
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Read one committed state for the length of the block; writers go on meanwhile."""
+        from psycopg import IsolationLevel  # only the dialect in use is loaded
+
+        isolation, read_only = self.connection.isolation_level, self.connection.read_only
+        self.connection.isolation_level, self.connection.read_only = IsolationLevel.REPEATABLE_READ, True
+        try:
+            with self.connection.transaction():
+                yield
+        finally:
+            if not self.connection.closed:
+                self.connection.isolation_level, self.connection.read_only = isolation, read_only

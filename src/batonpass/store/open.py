@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 import psutil
 
 from batonpass.core.clock import Clock, DatabaseClock
-from batonpass.core.errors import BatonError, Invalid, Unavailable
+from batonpass.core.errors import BatonError, Invalid, NotFound, Unavailable
 from batonpass.store import migrate
 from batonpass.store.base import Store
 
@@ -40,14 +40,18 @@ async def open_store(url: str, *, clock: Clock | None = None, upgrade: bool = Tr
 
 
 @contextmanager
-def open_session(url: str) -> Iterator[migrate.Session]:
-    """Open a plain connection to the database at `url`, for upgrades, checks and backups."""
+def open_session(url: str, *, read_only: bool = False) -> Iterator[migrate.Session]:
+    """Open a plain connection to the database at `url`, for upgrades, checks and backups.
+
+    With `read_only` the database stays as it is, whatever happens; a SQLite
+    file that is not there is `NotFound` then, and else begun.
+    """
     match urlsplit(url).scheme:
         case "sqlite":
-            with _sqlite_session(sqlite_path(url)) as session:
+            with sqlite_session(sqlite_path(url), read_only=read_only) as session:
                 yield session
         case "postgresql" | "postgres":
-            with _postgres_session(url) as session:
+            with postgres_session(url) as session:
                 yield session
         case scheme:
             raise Invalid(
@@ -65,14 +69,17 @@ def sqlite_path(url: str) -> Path:
 
 
 @contextmanager
-def _sqlite_session(path: Path) -> Iterator[migrate.SqliteSession]:
-    from batonpass.store.sqlite import connect  # only the dialect in use is loaded
+def sqlite_session(path: Path, *, read_only: bool = False) -> Iterator[migrate.SqliteSession]:
+    """Open a plain connection to a SQLite file; see `open_session`."""
+    from batonpass.store.sqlite import connect, inspect  # only the dialect in use is loaded
 
+    if read_only and not path.is_file():
+        raise NotFound(f"db: there is no database at {path}; `baton init` or `baton db upgrade` makes one", field="db")
     if not path.parent.is_dir():
         raise Invalid(f"db: the folder {path.parent} does not exist; create it first", field="db")
-    _refuse_network(path)
+    refuse_network(path)
     try:
-        connection = connect(path)
+        connection = inspect(path) if read_only else connect(path)
     except sqlite3.Error as error:
         raise Unavailable(f"cannot open the database file {path}: {error}") from error
     try:
@@ -85,7 +92,8 @@ def _sqlite_session(path: Path) -> Iterator[migrate.SqliteSession]:
 
 
 @contextmanager
-def _postgres_session(url: str) -> Iterator[migrate.PostgresSession]:
+def postgres_session(url: str) -> Iterator[migrate.PostgresSession]:
+    """Open a plain connection to a PostgreSQL database; see `open_session`."""
     import psycopg  # only the dialect in use is loaded
 
     from batonpass.store.postgres import split_pooler, without_password  # see above
@@ -99,7 +107,7 @@ def _postgres_session(url: str) -> Iterator[migrate.PostgresSession]:
         raise Unavailable(f"cannot use the database at {without_password(url)}: {error}") from error
 
 
-def _refuse_network(path: Path) -> None:
+def refuse_network(path: Path) -> None:
     """Refuse a file on a network file system, where two hosts' locks don't see each other (D42)."""
     folder = path.parent.resolve()
     mounts = [

@@ -382,15 +382,37 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
         isolation_level=None,
         check_same_thread=False,
         cached_statements=STATEMENTS_CACHED,
-        timeout=0 if not read_only else LOCK_WAIT_S_MAX,
+        timeout=LOCK_WAIT_S_MAX,
     )
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA synchronous = FULL")
     if read_only:
         connection.execute("PRAGMA query_only = ON")
     else:
-        connection.execute("PRAGMA journal_mode = WAL")
+        _use_wal(connection)
+        connection.execute("PRAGMA busy_timeout = 0")
     return connection
+
+
+def inspect(path: Path) -> sqlite3.Connection:
+    """Return a connection to an existing file that cannot change it, nor move its write-ahead log into it."""
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    return sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=LOCK_WAIT_S_MAX)
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    """Set the journal mode. Of two processes that begin one file SQLite refuses one at once, so ask again."""
+    deadline = time.monotonic() + LOCK_WAIT_S_MAX
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                connection.close()
+                raise
+            time.sleep(BUSY_RETRY_S)
+        else:
+            return
 
 
 def translated(error: Exception) -> Exception:
