@@ -39,6 +39,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(SharedCluster())
 
 
+@pytest.fixture
+def anyio_backend() -> str:
+    """The loop of asynchronous tests, those marked `anyio`."""
+    return "asyncio"
+
+
 @pytest.fixture(scope="session")
 def postgres(request: pytest.FixtureRequest) -> Iterator[PostgresCluster]:
     """The run's PostgreSQL server; started at first use."""
