@@ -15,7 +15,8 @@
     │   └── TransitionDenied  the type's law refuses this status
     ├── TooLarge              over a limit in bytes
     ├── Invalid               well-formed but wrong; names field, limit and unit
-    │   └── InvalidNode       a node, edge or vocabulary rule; `details` has every finding
+    │   ├── InvalidNode       a node, edge or vocabulary rule; `details` has every finding
+    │   └── InvalidEdge       a `blocks` edge that would close a cycle; `details` has the ids along it
     ├── Unavailable           nothing is known to have changed: try again
     │   └── Unknown           it may or may not have happened: read before repeating
     └── Internal              a promise of ours broke
@@ -146,6 +147,12 @@ class InvalidNode(Invalid):
     """A node, edge or vocabulary rule is broken; `details` lists every finding."""
 
     code = "invalid_node"
+
+
+class InvalidEdge(Invalid):
+    """A `blocks` edge would close a cycle; `details` lists the ids along it, the first again at the end (D41)."""
+
+    code = "invalid_edge"
 
 
 class Unavailable(BatonError):

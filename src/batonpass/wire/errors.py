@@ -33,6 +33,7 @@ HTTP_STATUS: Final[dict[type[BatonError], int]] = {
     errors.TooLarge: 413,
     errors.Invalid: 422,
     errors.InvalidNode: 422,
+    errors.InvalidEdge: 422,
     errors.Internal: 500,
     errors.Unavailable: 503,
     errors.Unknown: 503,

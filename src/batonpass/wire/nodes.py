@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import msgspec
 
@@ -218,16 +218,21 @@ class PutResult(msgspec.Struct, omit_defaults=True):
 class PutReply(msgspec.Struct):
     """Reply of `POST /v1/nodes`: one result an entry, in order."""
 
+    http_status: ClassVar[int] = 200
+
     results: list[PutResult]
 
-    @property
-    def http_status(self) -> int:
-        """Return 200, or 207 when an entry failed."""
-        return 200 if all(result.ok for result in self.results) else 207
+
+class PartialPutReply(PutReply):
+    """The same, when an entry failed."""
+
+    http_status: ClassVar[int] = 207
 
 
 class ChangeReply(msgspec.Struct, omit_defaults=True):
     """Reply of the edge routes and the one-scalar verbs. `id` is the node written, `lease` the claim a status made."""
+
+    http_status: ClassVar[int] = 200
 
     status: Literal["updated", "skipped"]
     id: str
@@ -235,11 +240,6 @@ class ChangeReply(msgspec.Struct, omit_defaults=True):
     warnings: list[str]
     lease: LeaseBody | None = None
     expires_in_ms: int | None = None
-
-    @property
-    def http_status(self) -> int:
-        """Return 200."""
-        return 200
 
 
 class ResolutionBody(msgspec.Struct):
@@ -320,6 +320,11 @@ class NodesReply(msgspec.Struct):
     next: str | None
 
 
+def put_reply(results: list[PutResult]) -> PutReply:
+    """Return the reply of a batch: 207 when an entry failed."""
+    return PutReply(results) if all(result.ok for result in results) else PartialPutReply(results)
+
+
 def node_reply(
     node: Node,
     *,
@@ -362,16 +367,20 @@ def resolution_body(resolution: Resolution) -> ResolutionBody:
     )
 
 
-def edge_body(src: NodeId, edge: Edge, *, seen_from: NodeId, title: str | None, status: str | None) -> EdgeBody:
+def edge_body(
+    src: NodeId, edge: Edge, *, seen_from: Literal["in", "out"], title: str | None, status: str | None
+) -> EdgeBody:
     """Return an edge out of `src` as seen from one of its ends."""
     return EdgeBody(
-        direction="out" if src == seen_from else "in",
-        type=edge.type,
-        src=src,
-        to=edge.to,
-        attrs=dict(edge.attrs),
-        title=title,
-        status=status,
+        direction=seen_from, type=edge.type, src=src, to=edge.to, attrs=dict(edge.attrs), title=title, status=status
+    )
+
+
+def claim_edge_body(node: NodeId, lease: LeaseView) -> EdgeBody:
+    """Return the edge that shows the lease of `node` (D4)."""
+    attrs: dict[str, str | int] = {"via": "claim", "epoch": lease.epoch}
+    return EdgeBody(
+        direction="out", type="assigned", src=node, to=lease.by, attrs=attrs, title=lease.by_name, status=None
     )
 
 

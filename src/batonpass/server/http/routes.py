@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.routing import Route
 
-from batonpass.server.http import health, identity, leases, policy, queue, tokens
+from batonpass.server.http import health, identity, leases, nodes, policy, queue, tokens
 from batonpass.server.http.call import endpoint
 from batonpass.wire import paths
 
@@ -19,6 +19,16 @@ ROUTES: list[Route] = [
     Route(paths.QUEUE_CLAIM, endpoint(leases.claim_many), methods=["POST"]),
     Route(paths.QUEUE_RELEASE, endpoint(leases.release_many), methods=["POST"]),
     Route(paths.QUEUE, endpoint(queue.page), methods=["GET"]),
+    Route(paths.NODE, endpoint(nodes.get), methods=["GET"]),
+    Route(paths.NODES, endpoint(nodes.put), methods=["POST"]),
+    Route(paths.NODES, endpoint(nodes.listed), methods=["GET"]),
+    Route(paths.NODE_EDGES, endpoint(nodes.edges), methods=["GET"]),
+    Route(paths.NODE_EDGES, endpoint(nodes.add_edge), methods=["POST"]),
+    Route(paths.NODE_EDGES, endpoint(nodes.remove_edge), methods=["DELETE"]),
+    Route(paths.NODE_STATUS, endpoint(nodes.status), methods=["POST"]),
+    Route(paths.NODE_PRIORITY, endpoint(nodes.priority), methods=["POST"]),
+    Route(paths.NODE_READINESS, endpoint(nodes.readiness), methods=["POST"]),
+    Route(paths.NODE_COMMITS, endpoint(nodes.commits), methods=["POST"]),
     Route(paths.ME, endpoint(identity.me), methods=["GET"]),
     Route(paths.LEASES, endpoint(leases.listed), methods=["GET"]),
     Route(paths.POLICY, endpoint(policy.get), methods=["GET"]),

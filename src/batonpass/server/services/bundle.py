@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from batonpass.core.ids import Instant
 from batonpass.server.services.engine import LeaseEngine
+from batonpass.server.services.graph import Graph
 from batonpass.server.services.identity import Identity
 from batonpass.server.services.leases import Leases
 from batonpass.server.services.policy import Policies
@@ -31,6 +32,7 @@ class Services:
 
     store: Store
     engine: LeaseEngine
+    graph: Graph
     leases: Leases
     queue: Queue
     policies: Policies
@@ -45,6 +47,7 @@ class Services:
         return Services(
             store=store,
             engine=engine,
+            graph=Graph(store),
             leases=Leases(store, engine),
             queue=Queue(store),
             policies=Policies(store),

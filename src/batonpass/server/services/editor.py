@@ -1,0 +1,227 @@
+"""Writing nodes within one change: check every step by core's law, then carry them all out (companion 1.6, 1.7, D41).
+
+`Editor.check` asks everything that can refuse a step and changes nothing;
+`Editor.carry_out` writes rows, edges, history and events and refuses nothing.
+So a refused entry of a batch leaves no trace, and what is written is whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from batonpass.core import edges as edge_law
+from batonpass.core import nodes as node_law
+from batonpass.core import points
+from batonpass.core.edges import Edge, find_cycle
+from batonpass.core.errors import Forbidden, InvalidEdge, NotFound, TransitionDenied
+from batonpass.core.identity import Principal
+from batonpass.core.ids import AgentId, NodeId
+from batonpass.core.node_types import check_move, require_type
+from batonpass.core.nodes import Attribution, Authored, Node, Stamp
+from batonpass.core.resolution import Target, completes
+from batonpass.server.services.change import Change
+from batonpass.store import edges, events, nodes
+from batonpass.store.base import Retry
+from batonpass.store.edges import inbound_asked, inbound_by_target
+from batonpass.wire import markdown
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One node to write: as it is, None when it is new, and as it is to be."""
+
+    before: Node | None
+    after: Authored
+
+    @property
+    def added(self) -> tuple[Edge, ...]:
+        """The edges that are new or have new attributes."""
+        known = {edge.key: edge for edge in self.before.authored.edges} if self.before is not None else {}
+        return tuple(edge for edge in self.after.edges if known.get(edge.key) != edge)
+
+    @property
+    def removed(self) -> tuple[Edge, ...]:
+        """The edges that are there and not wanted any more."""
+        wanted = {edge.key for edge in self.after.edges}
+        before = self.before.authored.edges if self.before is not None else ()
+        return tuple(edge for edge in before if edge.key not in wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """What a step is recorded as: the verb of the history row, the kind and data of the event.
+
+    `authors` says that the caller becomes the node's author. `restamps` names
+    the value that is stamped anew even if it did not change.
+    """
+
+    verb: str
+    kind: str
+    data: Mapping[str, object] = field(default_factory=dict)
+    authors: bool = False
+    restamps: str | None = None
+
+
+@dataclass(slots=True)
+class Editor:
+    """The nodes that one change has locked, and what it does to them."""
+
+    change: Change
+    nodes: dict[NodeId, Node]
+    happened: list[events.Event] = field(default_factory=list)
+
+    @classmethod
+    async def over(cls, change: Change, ids: Iterable[NodeId]) -> Editor:
+        """Lock the nodes `ids` in order, and return the editor of those that are there."""
+        return cls(change, await nodes.lock(change.tx, ids))
+
+    def require(self, node: NodeId) -> Node:
+        """Return a locked node, or raise `NotFound`."""
+        if node not in self.nodes:
+            raise NotFound(f"there is no node {node}")
+        return self.nodes[node]
+
+    async def check(self, steps: Sequence[Step]) -> None:
+        """Raise the first refusal of `steps` taken together; nothing has changed when it does."""
+        for step in steps:
+            node_law.require_valid(step.after)
+            _check_permission(step, self.change.caller.principal)
+            await self._check_move(step)
+        await self._check_cycles(steps)
+
+    async def carry_out(self, step: Step, deed: Deed) -> Node:
+        """Write one checked step and return the node as it is then."""
+        node = self._written(step, deed)
+        by_person = self.change.caller.principal.is_person
+        if step.before is None:
+            if not await nodes.insert(self.change.tx, node, by_person=by_person):
+                raise Retry(f"{node.id} was created by somebody else in between")
+        else:
+            nodes.update(self.change.tx, node)
+            edges.remove_edges(self.change.tx, node.id, step.removed)
+            edges.put_edges(self.change.tx, node.id, step.added, by_person=by_person, at=self.change.now)
+        await points.areach("edge.written")
+        if step.before is None or step.before.revision != node.revision:
+            self._remember(node, deed)
+        self._note(node, deed)
+        self.nodes[node.id] = node
+        return node
+
+    async def finish(self) -> None:
+        """Hand over the events of every step, in order."""
+        events.append(self.change.tx, self.happened, at=self.change.now)
+        await points.areach("event.written")
+
+    def _written(self, step: Step, deed: Deed) -> Node:
+        before, now = step.before, self.change.now
+        attribution = before.attribution if before is not None and not deed.authors else self._attribution()
+        node = Node(
+            step.after,
+            markdown.revision(step.after),
+            attribution,
+            created_at=before.created_at if before is not None else now,
+            updated_at=now,
+            priority_stamp=before.priority_stamp if before is not None else None,
+            readiness_stamp=before.readiness_stamp if before is not None else None,
+            ready_by_person=before is not None and before.ready_by_person,
+        )
+        old = before.authored if before is not None else None
+        if deed.restamps == "priority" or step.after.priority != (old.priority if old is not None else None):
+            node = replace(node, priority_stamp=self._stamp() if step.after.priority else None)
+        if deed.restamps == "readiness" or step.after.readiness != (old.readiness if old is not None else None):
+            ready = step.after.readiness is not None
+            by_person = ready and self.change.caller.principal.is_person
+            node = replace(node, readiness_stamp=self._stamp() if ready else None, ready_by_person=by_person)
+        return node
+
+    def _attribution(self) -> Attribution:
+        by = self.change.caller.principal
+        agent = AgentId(by.id) if by.is_agent else None
+        return Attribution(by.person, "dispatch" if by.is_agent else self.change.caller.door, agent, by.session)
+
+    def _stamp(self) -> Stamp:
+        caller = self.change.caller
+        return Stamp(
+            shown_as(caller.principal), self.change.now, "dispatch" if caller.principal.is_agent else caller.door
+        )
+
+    def _remember(self, node: Node, deed: Deed) -> None:
+        nodes.add_history(
+            self.change.tx,
+            node,
+            verb=deed.verb,
+            by=self.change.caller.principal,
+            via=self.change.caller.door,
+            content=markdown.write(node.authored),
+            at=self.change.now,
+        )
+
+    def _note(self, node: Node, deed: Deed) -> None:
+        self.happened.append(
+            events.Event(
+                deed.kind,
+                node=node.id,
+                project=node.authored.project,
+                actor=self.change.caller.principal,
+                revision=node.revision,
+                data=deed.data,
+            )
+        )
+
+    async def _check_move(self, step: Step) -> None:
+        """Raise `TransitionDenied` when the type's law does not allow the status now (companion 1.6)."""
+        kind, new = require_type(step.after.type), step.after.status
+        old = step.before.authored.status if step.before is not None else None
+        born = step.before is None
+        if check_move(kind, old, new, born=born, has_resolver=False) is None:
+            return
+        assert kind.gate is not None, kind
+        (rows,) = await self.change.tx.fetch(inbound_asked([step.after.id], [kind.gate.edge]))
+        inbound = inbound_by_target(rows)[step.after.id]
+        resolved = completes(Target(step.after.type, old), inbound)
+        if (why := check_move(kind, old, new, born=born, has_resolver=resolved)) is not None:
+            raise TransitionDenied(why, field="status")
+
+    async def _check_cycles(self, steps: Sequence[Step]) -> None:
+        """Raise `InvalidEdge` naming the way round that a new `blocks` edge would close (D41)."""
+        new = [(step.after.id, edge.to) for step in steps for edge in step.added if edge.type == "blocks"]
+        if not new:
+            return
+        blocks = await edges.downstream(self.change.tx, [dst for _, dst in new])
+        for step in steps:
+            for edge in step.removed:
+                if edge.type == "blocks" and edge.to in blocks[step.after.id]:
+                    blocks[step.after.id].remove(edge.to)
+        for src, dst in new:
+            if (cycle := find_cycle(src, dst, blocks)) is not None:
+                raise InvalidEdge(
+                    f"edges: {src} cannot block {dst}, since that closes a cycle: {' blocks '.join(cycle)}",
+                    details=cycle,
+                    field="edges",
+                )
+            blocks[src].append(dst)
+
+
+def shown_as(principal: Principal) -> str:
+    """Return who somebody is, for people to read: ``Name <email>``, behind the agent's id if one held the pen."""
+    person = f"{principal.person_name or principal.name} <{principal.email}>"
+    return f"{principal.id} for {person}" if principal.is_agent else person
+
+
+def _check_permission(step: Step, by: Principal) -> None:
+    """Raise `Forbidden` for what only an admin may write: who somebody is, and edges that make owners or admins."""
+    if by.is_admin and by.is_person:
+        return
+    kind = require_type(step.after.type)
+    if kind.identity and (step.before is None or _without_edges(step.before.authored) != _without_edges(step.after)):
+        raise Forbidden(
+            f"{step.after.id}: only an admin may write a {kind.name} here; POST /v1/agents makes your agents"
+        )
+    for edge in (*step.added, *step.removed):
+        if (why := edge_law.admin_only(step.after.id, edge.type, edge.to)) is not None:
+            raise Forbidden(why)
+
+
+def _without_edges(authored: Authored) -> Authored:
+    return replace(authored, edges=())

@@ -1,0 +1,431 @@
+"""The graph's routes: the batch door, edges, the one-scalar verbs, and reads (companion 1.6 to 4, D4, D12, D41).
+
+Each public method is one transaction. A write locks the nodes it changes in
+order of id and decides by core's law on what it finds there; see `editor`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from batonpass.core import edges as edge_law
+from batonpass.core import nodes as node_law
+from batonpass.core.clock import MICROS_PER_MS
+from batonpass.core.edges import REVIEW_OUTCOMES, Edge
+from batonpass.core.errors import BatonError, Conflict, Forbidden, Invalid, InvalidNode, NotFound
+from batonpass.core.identity import Principal
+from batonpass.core.ids import Fence, Instant, NodeId, Resource
+from batonpass.core.leases import Lease, LeaseView, Request, Verb, view
+from batonpass.core.node_types import type_of
+from batonpass.core.nodes import READY, Authored, Node
+from batonpass.core.resolution import Resolution, Target, resolve
+from batonpass.server.services.change import Caller, Change, Replayed, change
+from batonpass.server.services.editor import Deed, Editor, Step
+from batonpass.server.services.engine import Ask, Done, decide_within
+from batonpass.store import edges, leases, nodes
+from batonpass.store.base import Fences, Store, retried
+from batonpass.store.edges import Direction, Other, SeenEdge
+from batonpass.store.nodes import Filter
+from batonpass.wire import nodes as wire
+from batonpass.wire.leases import lease_body
+from batonpass.wire.markdown import Flipped
+
+PAGE_MAX: Final = 500
+FINDINGS_MAX: Final = 50
+"""How many open findings a node is read with."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """A node as it is read: with its lease, and what the graph says about it."""
+
+    node: Node
+    lease: LeaseView | None
+    resolution: Resolution | None
+    open_findings: tuple[Other, ...]
+    superseded_by: tuple[Other, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NodePage:
+    """Nodes in order of id, and where the next page begins."""
+
+    nodes: tuple[Node, ...]
+    next: NodeId | None
+
+
+@dataclass(frozen=True, slots=True)
+class EdgePage:
+    """A node's edges in order of direction, type and other end; the lease whose edge stands among them (D4)."""
+
+    edges: tuple[SeenEdge, ...]
+    claim: LeaseView | None
+    next: tuple[str, str, str] | None
+
+
+class Graph:
+    """Nodes and edges of the API. Each public method is one call of it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    # --- writing ------------------------------------------------------------------------------------------------
+
+    @retried
+    async def put(self, caller: Caller, entries: Sequence[wire.Entry]) -> wire.PutReply | Replayed:
+        """Write the entries in order, each by what the ones before left; a refused one stops no other."""
+        puts = [entry for entry in entries if isinstance(entry, wire.Put)]
+        written = {put.reading.authored.id for put in puts} | {flip.src for put in puts for flip in put.reading.flipped}
+        targets = {edge.to for put in puts for edge in put.reading.authored.edges}
+        tenures = [Fence(Resource(p.reading.authored.id), p.if_epoch) for p in puts if p.if_epoch is not None]
+        caller = caller.standing_on(*tenures)
+        async with change(self._store, caller, onto=_onto(caller.principal, written, targets)) as now:
+            if now.replayed is not None:
+                return now.replayed
+            editor = await Editor.over(now, written)
+            results = [await _result(editor, entry) for entry in entries]
+            await editor.finish()
+            return now.answer(wire.put_reply(results))
+
+    @retried
+    async def add_edge(
+        self, caller: Caller, node: NodeId, named: str, other: NodeId, *, attrs: Mapping[str, object]
+    ) -> wire.ChangeReply | Replayed:
+        """Write one edge, under its canonical type and on the node it leads from; both must exist."""
+        src, edge = _edge(node, named, other, attrs)
+        async with change(self._store, caller, onto=_onto(caller.principal, {src}, {node, other})) as now:
+            if now.replayed is not None:
+                return now.replayed
+            editor = await Editor.over(now, {src, edge.to})
+            before = editor.require(src)
+            editor.require(edge.to)
+            kept = [known for known in before.authored.edges if not _gives_way(known, edge)]
+            step = Step(before, replace(before.authored, edges=edge_law.in_order([*kept, edge])))
+            deed = Deed("edge_added", "node.edge_added", {"type": edge.type, "to": edge.to})
+            return now.answer(await _changed(editor, step, deed, warnings=_flip_warnings(node, src, named, edge)))
+
+    @retried
+    async def remove_edge(self, caller: Caller, node: NodeId, named: str, other: NodeId) -> wire.ChangeReply | Replayed:
+        """Remove one edge, named as for `add_edge`; one that is not there is skipped."""
+        src, edge = _edge(node, named, other, {})
+        async with change(self._store, caller, onto=_onto(caller.principal, {src}, {node, other})) as now:
+            if now.replayed is not None:
+                return now.replayed
+            editor = await Editor.over(now, {src, node})
+            editor.require(node)
+            before = editor.require(src)
+            kept = tuple(known for known in before.authored.edges if known.key != edge.key)
+            step = Step(before, replace(before.authored, edges=kept))
+            deed = Deed("edge_removed", "node.edge_removed", {"type": edge.type, "to": edge.to})
+            return now.answer(await _changed(editor, step, deed, warnings=_flip_warnings(node, src, named, edge)))
+
+    @retried
+    async def set_status(
+        self,
+        caller: Caller,
+        node: NodeId,
+        status: str | None,
+        *,
+        session: str | None,
+        dispatch: str | None,
+        if_epoch: int | None,
+    ) -> wire.ChangeReply | Replayed:
+        """Set or take away a status; the type's in-progress status claims the node first (D10).
+
+        A status that claims is a lease verb: it always reports the row as it
+        is now and is never answered from an earlier call (D11).
+        """
+        resource, kind = Resource(node), type_of(node)
+        claims = status is not None and kind is not None and status == kind.in_progress
+        caller = replace(caller, repeatable=None) if claims else caller
+        changing = frozenset({resource} if claims else ())
+        async with change(self._store, caller, onto=frozenset({resource}), changing=changing) as now:
+            if now.replayed is not None:
+                return now.replayed
+            request = Request(
+                caller.principal, Verb.CLAIM, resource, session=session, dispatch=dispatch, if_epoch=if_epoch
+            )
+            done = await _claimed(now, request) if claims else None
+            editor = await Editor.over(now, {node})
+            before = editor.require(node)
+            step = Step(before, replace(before.authored, status=status))
+            deed = Deed("status", "node.status", {"from": before.authored.status, "to": status})
+            return now.answer(_with_lease(await _changed(editor, step, deed), done))
+
+    @retried
+    async def set_priority(self, caller: Caller, node: NodeId, priority: str | None) -> wire.ChangeReply | Replayed:
+        """Set or clear the priority and its stamp."""
+        wanted = node_law.parse_priority(priority)
+        async with change(self._store, caller, onto=frozenset({Resource(node)})) as now:
+            if now.replayed is not None:
+                return now.replayed
+            editor = await Editor.over(now, {node})
+            before = editor.require(node)
+            step = Step(before, replace(before.authored, priority=wanted))
+            return now.answer(await _changed(editor, step, Deed("priority", "node.priority", {"priority": wanted})))
+
+    @retried
+    async def set_readiness(self, caller: Caller, node: NodeId, readiness: str | None) -> wire.ChangeReply | Replayed:
+        """Set or clear the readiness and its stamp; a person's word also forgives the node its lapses (D9, D41)."""
+        wanted, resource = node_law.parse_readiness(readiness), Resource(node)
+        forgives = wanted == READY and caller.principal.is_person
+        changing = frozenset({resource} if forgives else ())
+        async with change(self._store, caller, onto=frozenset({resource}), changing=changing) as now:
+            if now.replayed is not None:
+                return now.replayed
+            editor = await Editor.over(now, {node})
+            before = editor.require(node)
+            forgiven = _forgive_lapses(now, resource) if forgives else 0
+            consents = wanted == READY and not before.ready_by_person and caller.principal.is_person
+            restamps = "readiness" if forgiven or consents else None
+            data = {"readiness": wanted, **({"lapses_forgiven": forgiven} if forgiven else {})}
+            step = Step(before, replace(before.authored, readiness=wanted))
+            reply = await _changed(editor, step, Deed("readiness", "node.readiness", data, restamps=restamps))
+            reply.warnings += await _unheard(now, step)
+            return now.answer(reply)
+
+    @retried
+    async def add_commit(self, caller: Caller, node: NodeId, commit: str) -> wire.ChangeReply | Replayed:
+        """Add ``repo@sha`` to the node's commits; one that is listed already, by any prefix, is skipped."""
+        if (finding := node_law.check_commit(commit, name="sha")) is not None:
+            raise InvalidNode(finding, details=[finding], field="sha")
+        async with change(self._store, caller, onto=frozenset({Resource(node)})) as now:
+            if now.replayed is not None:
+                return now.replayed
+            editor = await Editor.over(now, {node})
+            before = editor.require(node)
+            listed = before.authored.extra.get("commits", ())
+            commits = node_law.merge_commits([*listed, commit])
+            step = Step(before, replace(before.authored, extra={**before.authored.extra, "commits": commits}))
+            return now.answer(await _changed(editor, step, Deed("commit", "node.put", {"commit": commit})))
+
+    # --- reading ------------------------------------------------------------------------------------------------
+
+    async def get(self, node: NodeId) -> NodeView:
+        """Return a node with its lease, who resolved or superseded it, and its open findings; else `NotFound`."""
+        async with self._store.read() as tx:
+            now = await tx.now()
+            rows, edge_rows, inbound_rows, finding_rows = await tx.fetch(
+                nodes.nodes_asked([node]),
+                edges.edges_asked([node]),
+                edges.inbound_asked([node], [*edges.RESOLVING, edges.SUPERSEDES]),
+                edges.findings_asked(node, most=FINDINGS_MAX),
+            )
+            held = await leases.leases_of(tx, [Resource(node)])
+        found = nodes.nodes_of_rows(rows, edge_rows).get(node)
+        if found is None:
+            raise NotFound(f"there is no node {node}")
+        inbound = edges.inbound_by_target(inbound_rows)[node]
+        return NodeView(
+            found,
+            lease=_view(held, node, now),
+            resolution=resolve(Target(found.authored.type, found.authored.status), inbound),
+            open_findings=tuple(edges.others(finding_rows)),
+            superseded_by=tuple(Other(e.src, e.title, e.status) for e in inbound if e.edge == edges.SUPERSEDES),
+        )
+
+    async def edges_of(
+        self,
+        node: NodeId,
+        *,
+        direction: Direction | None,
+        types: Sequence[str] | None,
+        after: tuple[str, str, str],
+        limit: int,
+    ) -> EdgePage:
+        """Return a page of a node's edges in both directions or one, of all types or some."""
+        most = min(limit, PAGE_MAX)
+        async with self._store.read() as tx:
+            now = await tx.now()
+            if not await nodes.nodes_of(tx, [node]):
+                raise NotFound(f"there is no node {node}")
+            seen = await edges.page(tx, node, direction=direction, types=types, after=after, most=most + 1)
+            held = await leases.leases_of(tx, [Resource(node)])
+        page, more = tuple(seen[:most]), len(seen) > most
+        last = _place(page[-1]) if page and more else None
+        claim = _view(held, node, now) if direction != "in" and (types is None or "assigned" in types) else None
+        place = ("out", "assigned", claim.by) if claim is not None else None
+        on_page = place is not None and after < place and (last is None or place <= last)
+        return EdgePage(page, claim if on_page else None, last)
+
+    async def listed(self, wanted: Filter, *, after: str, limit: int) -> NodePage:
+        """Return a page of nodes in order of id."""
+        most = min(limit, PAGE_MAX)
+        async with self._store.read() as tx:
+            found = await nodes.list_nodes(tx, wanted, after=after, most=most + 1)
+        page = tuple(found[:most])
+        return NodePage(page, page[-1].id if len(found) > most else None)
+
+
+# --- the batch -------------------------------------------------------------------------------------------------------
+
+
+async def _result(editor: Editor, entry: wire.Entry) -> wire.PutResult:
+    """Carry out one entry of a batch, or say why not; what the database itself cannot do fails the batch."""
+    if isinstance(entry, wire.Unreadable):
+        return _refusal(entry.error, entry.id, None, entry.warnings)
+    authored = entry.reading.authored
+    try:
+        return await _put(editor, entry)
+    except (Conflict, Forbidden, Invalid, NotFound) as error:
+        stored = editor.nodes.get(authored.id)
+        return _refusal(error, authored.id, stored, entry.warnings)
+
+
+async def _put(editor: Editor, put: wire.Put) -> wire.PutResult:
+    authored, stored = put.reading.authored, editor.nodes.get(put.reading.authored.id)
+    flips = _flip_steps(editor, put.reading.flipped)
+    unchanged = stored is not None and stored.authored == authored
+    if stored is not None and (put.if_exists == "skip" or (unchanged and not flips)):
+        return _put_result("skipped", stored, put.warnings)
+    _require_expected(put, stored)
+    steps = [*([] if unchanged else [Step(stored, authored)]), *flips]
+    await editor.check(steps)
+    outcome: wire.Outcome = "updated" if stored is not None else "created"
+    for step in steps:
+        if step.after is authored:
+            stored = await editor.carry_out(step, Deed("put", "node.put", {"status": outcome}, authors=True))
+        else:
+            added = [{"type": edge.type, "to": edge.to} for edge in step.added]
+            await editor.carry_out(step, Deed("edge_added", "node.edge_added", {"edges": added}))
+    assert stored is not None, put
+    return _put_result(outcome, stored, put.warnings)
+
+
+def _require_expected(put: wire.Put, stored: Node | None) -> None:
+    """Raise unless the node is there, or not there, as the entry expects (D12)."""
+    node = put.reading.authored.id
+    if stored is None:
+        if put.revision is not None:
+            raise NotFound(f"there is no node {node}, so none at revision {put.revision[:40]}")
+        return
+    if put.if_exists == "error":
+        raise Conflict(f"{node} exists already, at revision {stored.revision}; update it, or choose another id")
+    if put.revision is None:
+        raise Invalid("revision: an update names the revision it was made from", field="revision")
+    if put.revision != stored.revision:
+        raise Conflict(f"{node} is at revision {stored.revision}, not {put.revision[:40]}; read it and try again")
+
+
+def _flip_steps(editor: Editor, flipped: Iterable[Flipped]) -> list[Step]:
+    """Return what the entry's inverse edges do to the nodes they belong on, which must exist."""
+    after: dict[NodeId, Authored] = {}
+    for flip in flipped:
+        if flip.src not in editor.nodes:
+            raise InvalidNode(f"edges: {flip.edge.type} belongs on {flip.src}, which does not exist", field="edges")
+        authored = after.get(flip.src) or editor.nodes[flip.src].authored
+        kept = [edge for edge in authored.edges if edge.key != flip.edge.key]
+        after[flip.src] = replace(authored, edges=edge_law.in_order([*kept, flip.edge]))
+    return [
+        Step(editor.nodes[node], authored)
+        for node, authored in after.items()
+        if authored != editor.nodes[node].authored
+    ]
+
+
+def _put_result(outcome: wire.Outcome, node: Node, warnings: Sequence[str]) -> wire.PutResult:
+    return wire.PutResult(ok=True, status=outcome, id=node.id, revision=node.revision, warnings=list(warnings))
+
+
+def _refusal(error: BatonError, node: str | None, stored: Node | None, warnings: Sequence[str]) -> wire.PutResult:
+    return wire.PutResult(
+        ok=False,
+        status="error",
+        id=node,
+        revision=stored.revision if stored is not None else None,
+        warnings=list(warnings),
+        code=error.code,
+        message=error.message,
+        details=list(error.details) or None,
+    )
+
+
+# --- edges and verbs -------------------------------------------------------------------------------------------------
+
+
+def _edge(node: NodeId, named: str, other: NodeId, attrs: Mapping[str, object]) -> tuple[NodeId, Edge]:
+    """Return the node an edge belongs on, and the edge under its canonical type; `InvalidNode` if it can't be one."""
+    known = edge_law.normalise(named)
+    src, dst = (other, node) if known.inverted else (node, other)
+    if edge_law.is_claim(known.type.name, attrs):
+        raise InvalidNode("attrs.via: a claim's edge is read off its lease; claim the node instead", field="attrs")
+    findings = edge_law.check_attrs(attrs)
+    edge = Edge(known.type.name, dst, {} if findings else {key: str(value) for key, value in attrs.items()})
+    findings += node_law.edge_findings(src, edge)
+    if findings:
+        raise InvalidNode(findings[0], details=findings, field=findings[0].partition(":")[0])
+    return src, edge
+
+
+def _gives_way(known: Edge, new: Edge) -> bool:
+    """Whether a stored edge is replaced by `new`: the same edge, or another outcome of the same review."""
+    review = known.type in REVIEW_OUTCOMES and new.type in REVIEW_OUTCOMES
+    return known.to == new.to and (known.type == new.type or review)
+
+
+def _flip_warnings(node: NodeId, src: NodeId, named: str, edge: Edge) -> list[str]:
+    return [] if src == node else [f"type: {named} is written as {edge.type} on {src}"]
+
+
+async def _changed(editor: Editor, step: Step, deed: Deed, *, warnings: Sequence[str] = ()) -> wire.ChangeReply:
+    """Carry out one step on a stored node, or skip it when it changes nothing."""
+    assert step.before is not None, deed
+    if step.after == step.before.authored and deed.restamps is None:
+        return wire.ChangeReply("skipped", step.before.id, step.before.revision, list(warnings))
+    await editor.check([step])
+    node = await editor.carry_out(step, deed)
+    await editor.finish()
+    return wire.ChangeReply("updated", node.id, node.revision, list(warnings))
+
+
+async def _claimed(now: Change, request: Request) -> Done:
+    """Claim the node for a status, under the lock the change holds on its lease; raise the refusal."""
+    outcome = await decide_within(now.tx, Ask(request, Fences()))
+    if isinstance(outcome, BatonError):
+        raise outcome
+    return outcome
+
+
+def _with_lease(reply: wire.ChangeReply, done: Done | None) -> wire.ChangeReply:
+    if done is not None:
+        seen = view(done.granted.lease, done.now)
+        assert seen is not None, done
+        reply.lease = lease_body(seen)
+        reply.expires_in_ms = max(1, (seen.expires_at - done.now) // MICROS_PER_MS)
+    return reply
+
+
+def _forgive_lapses(now: Change, resource: Resource) -> int:
+    """Set the node's count of lapses to 0 and return what it was (D9)."""
+    lease = now.tx.locked.get(resource)
+    if lease is None or lease.lapses == 0:
+        return 0
+    leases.write(now.tx, [(lease, replace(lease, lapses=0, version=lease.version + 1))])
+    return lease.lapses
+
+
+async def _unheard(now: Change, step: Step) -> list[str]:
+    """Return a warning when an agent made the item ready and its project's policy does not let it (D41)."""
+    if step.after.readiness is None or now.caller.principal.is_person:
+        return []
+    (rows,) = await now.tx.fetch(leases.policies_asked())
+    if leases.policies(rows).for_project(step.after.project).agents_may_ready:
+        return []
+    return ["readiness: an agent wrote it, and it counts once a person does; the policy agents_may_ready is off"]
+
+
+def _onto(principal: Principal, written: Iterable[NodeId], targets: Iterable[NodeId]) -> frozenset[Resource]:
+    """Return the nodes a write is onto: under a run token also those its edges lead to, since they change too (D2b)."""
+    reached = targets if principal.run is not None else ()
+    return frozenset(Resource(node) for node in (*written, *reached))
+
+
+def _view(held: Mapping[Resource, Lease], node: NodeId, now: Instant) -> LeaseView | None:
+    lease = held.get(Resource(node))
+    return None if lease is None else view(lease, now)
+
+
+def _place(seen: SeenEdge) -> tuple[str, str, str]:
+    return (seen.direction, seen.edge.type, seen.other)
