@@ -198,6 +198,12 @@ def delete_ref(at: Checkout, ref: str, *, expected: Sha) -> None:
     _git(at, "update-ref", "--no-deref", "-d", ref, expected)
 
 
+def setting(at: Checkout, name: str) -> str | None:
+    """Return what git is configured to for `name` here (``user.email``, say), or None where it is not."""
+    done = _git(at, "config", "--get", name, allowed=(0, 1))
+    return _text(done.out).rstrip("\n") or None
+
+
 def _independent(at: Checkout, commits: Sequence[Sha]) -> tuple[Sha, ...]:
     if len(commits) <= 1:
         return tuple(commits)
