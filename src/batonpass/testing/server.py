@@ -1,14 +1,28 @@
-"""The real server in the test's own process: its routes over a fresh database, without a socket."""
+"""The real server for tests: in the test's own process without a socket, or as a process of its own.
+
+``python -m batonpass.testing.server --db URL`` is what `batonpass.testing.processes`
+starts: the application as it is served in production, with a clock that other
+processes move (``--clock``), ending when its standard input does.
+"""
 
 from __future__ import annotations
 
+import argparse
+import asyncio
+import json
+import os
+import socket
+import sys
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final
 
 import httpx
+import uvicorn
 from starlette.applications import Starlette
 
 from batonpass.core.clock import Clock
@@ -19,6 +33,7 @@ from batonpass.server.services.identity import Identity, bootstrap
 from batonpass.server.services.tokens import Tokens
 from batonpass.store.base import Store
 from batonpass.store.open import open_store
+from batonpass.testing.clock import SharedClock
 
 ADMIN_NAME: Final = "Ada Admin"
 ADMIN_EMAIL: Final = "ada@example.org"
@@ -97,3 +112,43 @@ async def in_process_server(
             yield InProcessServer(app, admin, secret.reveal(), http)
     finally:
         await store.close()
+
+
+# --- as a process of its own -----------------------------------------------------------------------------------------
+
+
+async def serve(url: str, *, clock: Clock | None, port: int) -> None:
+    """Serve the database at `url` on 127.0.0.1, telling standard output the port, until a signal says stop."""
+    store = await open_store(url, clock=clock)
+    try:
+        with socket.create_server(("127.0.0.1", port)) as listening:
+            server = uvicorn.Server(
+                uvicorn.Config(create_app(store), access_log=False, log_level="warning", lifespan="off")
+            )
+            sys.stdout.write(json.dumps({"port": listening.getsockname()[1]}) + "\n")
+            sys.stdout.flush()
+            await server.serve(sockets=[listening])
+    finally:
+        await store.close()
+
+
+def main() -> None:
+    """Serve as the arguments say."""
+    parser = argparse.ArgumentParser(prog="python -m batonpass.testing.server")
+    parser.add_argument("--db", required=True, metavar="URL")
+    parser.add_argument(
+        "--clock", type=Path, metavar="FILE", help="a SharedClock's file; the database's clock otherwise"
+    )
+    parser.add_argument("--port", type=int, default=0)
+    asked = parser.parse_args()
+    threading.Thread(target=_end_with_the_test, name="end of input", daemon=True).start()
+    asyncio.run(serve(asked.db, clock=SharedClock(asked.clock) if asked.clock else None, port=asked.port))
+
+
+def _end_with_the_test() -> None:
+    sys.stdin.buffer.read()
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main()
