@@ -187,7 +187,9 @@ def _id_of(item: object) -> str | None:
 
 def _premise(premise: object, name: str) -> Fence:
     match premise:
-        case {"kind": "fence", "field": str(field), "epoch": int(epoch), **rest} if not rest and epoch is not True:
+        case {"kind": "fence", "field": str(field), "epoch": int(epoch), **rest} if not rest and not isinstance(
+            epoch, bool
+        ):
             try:
                 return Fence(parse_resource(field, field=f"{name}.field"), epoch)
             except Invalid as error:
