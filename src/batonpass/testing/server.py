@@ -41,12 +41,16 @@ ADMIN_EMAIL: Final = "ada@example.org"
 
 @dataclass(frozen=True, slots=True)
 class InProcessServer:
-    """A running application. `admin` is its first person, `admin_token` the text of their token."""
+    """A running application.
+
+    `admin` is its first person, `admin_token` the text of their token; `http`
+    sends requests without any.
+    """
 
     app: Starlette
     admin: Person
     admin_token: str
-    _http: httpx.AsyncClient
+    http: httpx.AsyncClient
 
     @property
     def services(self) -> Services:
@@ -70,7 +74,7 @@ class InProcessServer:
     ) -> httpx.Response:
         """Send one request under `token`, the admin's if none is given, and return the response whatever its status."""
         sent = {"Authorization": f"Bearer {self.admin_token if token is None else token}", **(headers or {})}
-        return await self._http.request(method, path, json=body, headers=sent)
+        return await self.http.request(method, path, json=body, headers=sent)
 
     async def ask(
         self, method: str, path: str, body: object = None, *, token: str | None = None, **headers: str

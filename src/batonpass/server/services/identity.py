@@ -18,17 +18,17 @@ from batonpass.core.clock import moment
 from batonpass.core.edges import ORG_ROOT, Edge
 from batonpass.core.errors import Conflict, Forbidden
 from batonpass.core.identity import Agent, Person, Principal, agent_id_for, parse_email, parse_name, person_id_for
-from batonpass.core.identity import Kind as PrincipalKind
 from batonpass.core.ids import AgentId, Instant, NodeId, PersonId
-from batonpass.core.nodes import Attribution, Authored, Node
+from batonpass.core.nodes import Authored, Node
 from batonpass.core.tokens import Kind, Secret
-from batonpass.server.services.change import Caller, Replayed, change
-from batonpass.server.services.principals import Principals, require_admin
+from batonpass.server.services.change import Caller, Change, Replayed, change
+from batonpass.server.services.editor import Deed, Editor, Step
+from batonpass.server.services.principals import Principals, principal_of, require_admin
 from batonpass.server.services.tokens import Entropy, Minted, Wish, mint, require_person
-from batonpass.store import events, identity, nodes, tokens
+from batonpass.store import identity, tokens
 from batonpass.store.base import SYSTEM, Fences, Store, Tx, retried
+from batonpass.store.tokens import KnownToken
 from batonpass.wire import identity as wire
-from batonpass.wire import markdown
 
 T = TypeVar("T", Person, Agent)
 
@@ -87,7 +87,7 @@ class Identity:
                 return made.replayed
             person = Person(new.id or person_id_for(new.name), new.name, new.email, made.now, is_admin=new.is_admin)
             await _require_new_person(made.tx, person)
-            node = await _put_node(made.tx, _person_node(person), by=caller.principal, via=caller.door, now=made.now)
+            node = await _put_node(made, _person_node(person))
             return made.answer(
                 wire.PersonReply(
                     id=person.id,
@@ -136,9 +136,7 @@ class Identity:
             agent = Agent(new.id or agent_id_for(new.label), person.id, new.label, new.pubkey, made.now)
             if not await identity.add_agent(made.tx, agent):
                 raise Conflict(f"there is an agent {agent.id} already; give this one another label, or an id")
-            node = await _put_node(
-                made.tx, _agent_node(agent, person), by=caller.principal, via=caller.door, now=made.now
-            )
+            node = await _put_node(made, _agent_node(agent, person))
             return made.answer(
                 wire.AgentReply(
                     id=agent.id,
@@ -182,10 +180,11 @@ async def bootstrap(
         now = await tx.now()
         person = Person(person_id_for(name), name, email, now, is_admin=True)
         await _require_new_person(tx, person)
-        by = replace(SYSTEM, id=person.id, kind=PrincipalKind.PERSON, name=person.name, person=person.id)
-        for authored in (_organization(), _person_node(person)):
-            await _put_node(tx, authored, by=by, via="cli", now=now)
         minted = _put_first_token(tx, person, now=now, entropy=entropy)
+        by = principal_of(KnownToken(minted.token, person.name, person.email, None, steward=True))
+        made = Change(tx, Caller(by, door="cli"), now)
+        for authored in (_organization(), _person_node(person)):
+            await _put_node(made, authored)
     return person, minted.secret
 
 
@@ -251,21 +250,17 @@ def _agent_node(agent: Agent, owner: Person) -> Authored:
     )
 
 
-async def _put_node(tx: Tx, authored: Authored, *, by: Principal, via: str, now: Instant) -> Node:
-    """Return a new node, stored with its history and its event, or raise `Conflict` when its id is taken."""
-    dated = replace(authored, date=moment(now).date().isoformat())
-    node = Node(
-        authored=dated,
-        revision=markdown.revision(dated),
-        attribution=Attribution(by.person, via),
-        created_at=now,
-        updated_at=now,
-    )
-    if not await nodes.insert(tx, node, by_person=True):
-        raise Conflict(f"there is a node {node.id} already; give another id")
-    nodes.add_history(tx, node, verb="put", by=by, via=via, content=markdown.write(dated), at=now)
-    put = events.Event(kind="node.put", node=node.id, project=None, actor=by, revision=node.revision)
-    events.append(tx, [put], at=now)
+async def _put_node(made: Change, authored: Authored) -> Node:
+    """Return a new node, stored with its history and its event, or raise `Conflict` when its id is taken.
+
+    Who may make whom has been decided by now: for an agent it is its owner, whom the graph's own door would refuse.
+    """
+    editor = await Editor.over(made, [authored.id])
+    if authored.id in editor.nodes:
+        raise Conflict(f"there is a node {authored.id} already; give another id")
+    dated = replace(authored, date=moment(made.now).date().isoformat())
+    node = await editor.carry_out(Step(None, dated), Deed("put", "node.put", {"status": "created"}, authors=True))
+    await editor.finish()
     return node
 
 
