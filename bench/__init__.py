@@ -1,0 +1,1 @@
+"""Measurements beside the machine's own limit, taken in the same run. `python -m bench` runs all of them."""
