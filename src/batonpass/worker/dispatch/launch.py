@@ -211,13 +211,13 @@ class _Launch:
         return _Ready(record, self._start(record, token, text), heart)
 
     def running(self, ready: _Ready) -> Launched:
-        """Record that the child runs."""
-        reach("child.started")
+        """Record that the child runs; whatever is in the way of that stops the child."""
         try:
+            reach("child.started")
             record = self._run.change(
                 ready.record, state=State.RUNNING, started_at=timestamp(self._now()), child=ready.child.identity
             )
-        except OSError:
+        except BaseException:
             ready.child.stop(self._settings.graces)
             ready.heart.stop()
             raise
