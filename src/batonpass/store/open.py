@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 from urllib.parse import unquote, urlsplit
 
 import psutil
@@ -46,13 +46,21 @@ def open_session(url: str, *, read_only: bool = False) -> Iterator[migrate.Sessi
     With `read_only` the database stays as it is, whatever happens; a SQLite
     file that is not there is `NotFound` then, and else begun.
     """
+    if dialect_of(url) == "sqlite":
+        with sqlite_session(sqlite_path(url), read_only=read_only) as session:
+            yield session
+    else:
+        with postgres_session(url) as session:
+            yield session
+
+
+def dialect_of(url: str) -> Literal["sqlite", "postgres"]:
+    """Return which kind of database `url` names, or raise `Invalid`."""
     match urlsplit(url).scheme:
         case "sqlite":
-            with sqlite_session(sqlite_path(url), read_only=read_only) as session:
-                yield session
+            return "sqlite"
         case "postgresql" | "postgres":
-            with postgres_session(url) as session:
-                yield session
+            return "postgres"
         case scheme:
             raise Invalid(
                 f"db: {scheme or url!r} is no database we know; use sqlite:///path or postgresql://user@host/name",

@@ -37,7 +37,7 @@ from typing import Final
 
 from batonpass.core import points
 from batonpass.core.clock import Clock
-from batonpass.core.errors import Internal, Unavailable, Unknown
+from batonpass.core.errors import Conflict, Internal, Unavailable, Unknown
 from batonpass.core.identity import Principal
 from batonpass.core.ids import Instant, Resource
 from batonpass.core.leases import LockedLease
@@ -398,6 +398,26 @@ def inspect(path: Path) -> sqlite3.Connection:
     """Return a connection to an existing file that cannot change it, nor move its write-ahead log into it."""
     uri = f"{path.absolute().as_uri()}?mode=ro"
     return sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=LOCK_WAIT_S_MAX)
+
+
+def connect_alone(path: Path) -> sqlite3.Connection:
+    """Return a connection to a file that nobody else can use until it is closed; `Conflict` when somebody has it open.
+
+    A file that is not there is begun, for its owner alone. Every connection in WAL mode keeps a shared lock as long
+    as it is open, so one idle server is enough to be refused.
+    """
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    connection = sqlite3.connect(path, isolation_level=None, timeout=0)
+    try:
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+        connection.execute("BEGIN EXCLUSIVE")
+        connection.execute("COMMIT")
+    except sqlite3.Error as error:
+        connection.close()
+        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+            raise
+        raise Conflict(f"{path} is in use") from error
+    return connection
 
 
 def _use_wal(connection: sqlite3.Connection) -> None:

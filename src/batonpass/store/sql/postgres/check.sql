@@ -1,0 +1,125 @@
+-- name: structure(most)
+-- What the database itself finds wrong with its pages and indexes: where, and what.
+SELECT i.indexrelid::regclass::text, 'this index was never finished and is not used' FROM pg_index i
+JOIN pg_class c ON c.oid = i.indexrelid
+WHERE c.relnamespace = current_schema()::regnamespace AND NOT (i.indisvalid AND i.indisready)
+UNION ALL
+SELECT k.conrelid::regclass::text, 'the constraint ' || k.conname || ' was never validated' FROM pg_constraint k
+WHERE k.connamespace = current_schema()::regnamespace AND NOT k.convalidated
+ORDER BY 1, 2
+LIMIT :most::bigint;
+
+-- name: foreign_keys(most)
+-- Rows whose foreign key points at nothing: the table, and which row. PostgreSQL keeps those it has validated; what could
+-- pass them is a trigger that is switched off.
+SELECT DISTINCT t.tgrelid::regclass::text, 'the triggers of the constraint ' || k.conname || ' are switched off' FROM pg_trigger t
+JOIN pg_constraint k ON k.oid = t.tgconstraint
+WHERE k.connamespace = current_schema()::regnamespace AND t.tgenabled = 'D'
+ORDER BY 1, 2
+LIMIT :most::bigint;
+
+-- name: probes()
+-- A statement a table or index that compares it with what it should be: rows say what is wrong, or it fails. None where
+-- amcheck is not installed.
+SELECT c.relname::text, CASE c.relkind
+    WHEN 'i' THEN 'SELECT bt_index_check(' || quote_literal(quote_ident(c.relname)) || '::regclass, true)'
+    ELSE 'SELECT msg FROM verify_heapam(' || quote_literal(quote_ident(c.relname)) || '::regclass)' END
+FROM pg_class c
+JOIN pg_am a ON a.oid = c.relam
+WHERE c.relnamespace = current_schema()::regnamespace
+  AND ((c.relkind = 'i' AND a.amname = 'btree' AND to_regprocedure('bt_index_check(regclass, boolean)') IS NOT NULL)
+       OR (c.relkind = 'r' AND EXISTS (SELECT 1 FROM pg_proc p WHERE p.proname = 'verify_heapam' AND pg_function_is_visible(p.oid))))
+ORDER BY c.relname COLLATE "C";
+
+-- name: lease_rows(claimable, most)
+-- Nodes that can be claimed and have no row to lock.
+SELECT n.id FROM nodes n
+WHERE n.type = ANY (ARRAY(SELECT jsonb_array_elements_text(:claimable::jsonb))) AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.resource = n.id)
+ORDER BY n.id
+LIMIT :most::bigint;
+
+-- name: lease_shape(most)
+-- Lease rows that are neither free nor held: a holder without an end, an end without a holder, a tenure without an epoch.
+SELECT resource, kind, holder, epoch FROM leases
+WHERE (kind = 'none') <> (holder IS NULL)
+   OR (kind = 'none') <> (expires_at IS NULL)
+   OR (kind <> 'none' AND (epoch < 1 OR granted_at IS NULL OR granted_at > expires_at))
+   OR (kind <> 'claim' AND run_token IS NOT NULL)
+ORDER BY resource
+LIMIT :most::bigint;
+
+-- name: event_epochs(most)
+-- Nodes of which an event tells a later epoch than the lease row has.
+SELECT e.node, max(e.epoch), coalesce(l.epoch, 0) FROM events e
+LEFT JOIN leases l ON l.resource = e.node
+WHERE e.node IS NOT NULL AND e.epoch > coalesce(l.epoch, 0)
+GROUP BY e.node, l.epoch
+ORDER BY e.node
+LIMIT :most::bigint;
+
+-- name: fence_epochs(most)
+-- Nonces and working sets that name a later epoch than the lease row has.
+SELECT f.resource, max(f.epoch), coalesce(l.epoch, 0) FROM (
+    SELECT resource, epoch FROM lease_nonces
+    UNION ALL
+    SELECT resource, epoch FROM run_tenures
+) AS f
+LEFT JOIN leases l ON l.resource = f.resource
+WHERE f.epoch > coalesce(l.epoch, 0)
+GROUP BY f.resource, l.epoch
+ORDER BY f.resource
+LIMIT :most::bigint;
+
+-- name: run_tokens(most)
+-- Leases whose run token is not a token of that very tenure.
+SELECT l.resource, l.epoch, substr(l.run_token, 1, 12) FROM leases l
+WHERE l.run_token IS NOT NULL
+  AND NOT EXISTS (SELECT 1 FROM tokens t WHERE t.hash = l.run_token AND t.resource = l.resource AND t.epoch = l.epoch)
+ORDER BY l.resource
+LIMIT :most::bigint;
+
+-- name: edge_sources(most)
+-- Edges out of nodes that are not there.
+SELECT e.src, e.type, e.dst FROM edges e
+WHERE NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = e.src)
+ORDER BY e.src, e.type, e.dst
+LIMIT :most::bigint;
+
+-- name: history_numbers(most)
+-- Nodes whose history is not numbered 1, 2, 3, …
+SELECT node, count(*), max(n) FROM node_history
+GROUP BY node
+HAVING count(*) <> max(n) OR min(n) <> 1
+ORDER BY node
+LIMIT :most::bigint;
+
+-- name: history_ends(most)
+-- Nodes whose revision is not the last of their history.
+SELECT n.id, n.revision, coalesce(h.revision, 'no history') FROM nodes n
+LEFT JOIN node_history h ON h.node = n.id AND h.n = (SELECT max(x.n) FROM node_history x WHERE x.node = n.id)
+WHERE h.revision IS NULL OR h.revision <> n.revision
+ORDER BY n.id
+LIMIT :most::bigint;
+
+-- name: token_secrets(most)
+-- Tokens of which more than a hash is kept; the last column is how many characters were kept in the hash's place.
+SELECT person, created_at, length(hash) FROM tokens
+WHERE length(hash) <> 64 OR hash ~ '[^0-9a-f]'
+   OR (coalesce(label, '') || ' ' || coalesce(session, '')) ~ 'bat_(pat|agt|key)_[A-Za-z0-9_-]{43}'
+ORDER BY person, created_at
+LIMIT :most::bigint;
+
+-- name: reply_secrets(most)
+-- Replies kept for repetition, and events, that hold the text of a token (D11).
+SELECT place FROM (
+    SELECT 'reply to ' || method || ' ' || path || ' of ' || principal AS place, reply AS text FROM idempotency_keys
+    UNION ALL
+    SELECT 'event ' || seq, data FROM events
+) AS kept
+WHERE text ~ 'bat_(pat|agt|key)_[A-Za-z0-9_-]{43}'
+ORDER BY place
+LIMIT :most::bigint;
+
+-- name: verdicts(after, most)
+-- Nodes by id, with what was kept of core's verdicts on them when they were written.
+SELECT id, dead, resolving, queueable, rank FROM nodes WHERE id > :after ORDER BY id LIMIT :most::bigint;

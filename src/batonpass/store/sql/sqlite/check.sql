@@ -1,0 +1,104 @@
+-- name: structure(most)
+-- What the database itself finds wrong with its pages and indexes: where, and what.
+SELECT 'file', integrity_check FROM pragma_integrity_check(:most) WHERE integrity_check <> 'ok' LIMIT :most;
+
+-- name: foreign_keys(most)
+-- Rows whose foreign key points at nothing: the table, and which row.
+SELECT "table", 'row ' || coalesce(rowid, '?') || ' points at no row of ' || parent FROM pragma_foreign_key_check LIMIT :most;
+
+-- name: probes()
+-- A statement a table or index that compares it with what it should be. SQLite's own integrity check has done that.
+SELECT NULL, NULL WHERE false;
+
+-- name: lease_rows(claimable, most)
+-- Nodes that can be claimed and have no row to lock.
+SELECT n.id FROM nodes n
+WHERE n.type IN (SELECT value FROM json_each(:claimable)) AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.resource = n.id)
+ORDER BY n.id
+LIMIT :most;
+
+-- name: lease_shape(most)
+-- Lease rows that are neither free nor held: a holder without an end, an end without a holder, a tenure without an epoch.
+SELECT resource, kind, holder, epoch FROM leases
+WHERE (kind = 'none') <> (holder IS NULL)
+   OR (kind = 'none') <> (expires_at IS NULL)
+   OR (kind <> 'none' AND (epoch < 1 OR granted_at IS NULL OR granted_at > expires_at))
+   OR (kind <> 'claim' AND run_token IS NOT NULL)
+ORDER BY resource
+LIMIT :most;
+
+-- name: event_epochs(most)
+-- Nodes of which an event tells a later epoch than the lease row has.
+SELECT e.node, max(e.epoch), coalesce(l.epoch, 0) FROM events e
+LEFT JOIN leases l ON l.resource = e.node
+WHERE e.node IS NOT NULL AND e.epoch > coalesce(l.epoch, 0)
+GROUP BY e.node, l.epoch
+ORDER BY e.node
+LIMIT :most;
+
+-- name: fence_epochs(most)
+-- Nonces and working sets that name a later epoch than the lease row has.
+SELECT f.resource, max(f.epoch), coalesce(l.epoch, 0) FROM (
+    SELECT resource, epoch FROM lease_nonces
+    UNION ALL
+    SELECT resource, epoch FROM run_tenures
+) AS f
+LEFT JOIN leases l ON l.resource = f.resource
+WHERE f.epoch > coalesce(l.epoch, 0)
+GROUP BY f.resource, l.epoch
+ORDER BY f.resource
+LIMIT :most;
+
+-- name: run_tokens(most)
+-- Leases whose run token is not a token of that very tenure.
+SELECT l.resource, l.epoch, substr(l.run_token, 1, 12) FROM leases l
+WHERE l.run_token IS NOT NULL
+  AND NOT EXISTS (SELECT 1 FROM tokens t WHERE t.hash = l.run_token AND t.resource = l.resource AND t.epoch = l.epoch)
+ORDER BY l.resource
+LIMIT :most;
+
+-- name: edge_sources(most)
+-- Edges out of nodes that are not there.
+SELECT e.src, e.type, e.dst FROM edges e
+WHERE NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = e.src)
+ORDER BY e.src, e.type, e.dst
+LIMIT :most;
+
+-- name: history_numbers(most)
+-- Nodes whose history is not numbered 1, 2, 3, …
+SELECT node, count(*), max(n) FROM node_history
+GROUP BY node
+HAVING count(*) <> max(n) OR min(n) <> 1
+ORDER BY node
+LIMIT :most;
+
+-- name: history_ends(most)
+-- Nodes whose revision is not the last of their history.
+SELECT n.id, n.revision, coalesce(h.revision, 'no history') FROM nodes n
+LEFT JOIN node_history h ON h.node = n.id AND h.n = (SELECT max(x.n) FROM node_history x WHERE x.node = n.id)
+WHERE h.revision IS NULL OR h.revision <> n.revision
+ORDER BY n.id
+LIMIT :most;
+
+-- name: token_secrets(most)
+-- Tokens of which more than a hash is kept; the last column is how many characters were kept in the hash's place.
+SELECT person, created_at, length(hash) FROM tokens
+WHERE length(hash) <> 64 OR hash GLOB '*[^0-9a-f]*'
+   OR coalesce(label, '') || ' ' || coalesce(session, '') GLOB '*bat_[pak][agk][tey]_' || replace(hex(zeroblob(43)), '00', '[A-Za-z0-9_-]') || '*'
+ORDER BY person, created_at
+LIMIT :most;
+
+-- name: reply_secrets(most)
+-- Replies kept for repetition, and events, that hold the text of a token (D11).
+SELECT place FROM (
+    SELECT 'reply to ' || method || ' ' || path || ' of ' || principal AS place, reply AS text FROM idempotency_keys
+    UNION ALL
+    SELECT 'event ' || seq, data FROM events
+) AS kept
+WHERE text GLOB '*bat_[pak][agk][tey]_' || replace(hex(zeroblob(43)), '00', '[A-Za-z0-9_-]') || '*'
+ORDER BY place
+LIMIT :most;
+
+-- name: verdicts(after, most)
+-- Nodes by id, with what was kept of core's verdicts on them when they were written.
+SELECT id, dead, resolving, queueable, rank FROM nodes WHERE id > :after ORDER BY id LIMIT :most;

@@ -1,0 +1,53 @@
+-- name: tables()
+-- Our tables by name, what each takes up if that is known, and the statement that counts its rows.
+SELECT name, NULL, 'SELECT count(*) FROM "' || replace(name, '"', '""') || '"'
+FROM sqlite_schema
+WHERE type = 'table' AND substr(name, 1, 7) <> 'sqlite_' AND name <> 'schema_migrations'
+ORDER BY name;
+
+-- name: size()
+-- What the whole database takes up, in bytes, without its write-ahead log.
+SELECT page_count * page_size FROM pragma_page_count, pragma_page_size;
+
+-- name: settings()
+-- What decides whether a commit survives a power cut.
+SELECT 'journal_mode', journal_mode FROM pragma_journal_mode
+UNION ALL
+SELECT 'synchronous', CASE synchronous WHEN 0 THEN 'off' WHEN 1 THEN 'normal' WHEN 2 THEN 'full' ELSE 'extra' END
+FROM pragma_synchronous;
+
+-- name: is_empty()
+-- Whether there is nothing at all in this database.
+SELECT NOT EXISTS (SELECT 1 FROM sqlite_schema);
+
+-- name: quick_check()
+-- What is wrong with the pages of a copy just made; `ok` when nothing is.
+SELECT quick_check FROM pragma_quick_check;
+
+-- name: copies()
+-- How each table is written out and read in. A SQLite file is copied by page, never by table.
+SELECT NULL, NULL, NULL, NULL, NULL WHERE false;
+
+-- name: sequences()
+-- Where each sequence stands. They travel within the file.
+SELECT NULL, NULL WHERE false;
+
+-- name: set_sequence(name, value)
+-- A sequence, put where it stood. They travel within the file.
+SELECT :name, :value;
+
+-- name: end_tenures(jump)!
+-- Every tenure's end, at a restore: all resources free, their epochs and versions beyond any that lost history may have
+-- given out (D46, H12).
+UPDATE leases SET
+    kind = 'none', holder = NULL, holder_name = NULL, owner = NULL, session = NULL, dispatch = NULL,
+    epoch = epoch + :jump, version = version + :jump, claimed_at = NULL, granted_at = NULL, expires_at = NULL,
+    run_token = NULL, acquired_under = NULL, taken_from = NULL, provisional = 0;
+
+-- name: forget_working_sets()!
+-- No run has acquired anything in this incarnation yet (D2b).
+DELETE FROM run_tenures;
+
+-- name: forget_replies()!
+-- No reply of another incarnation is a reply of this one (D11).
+DELETE FROM idempotency_keys;
