@@ -198,6 +198,20 @@ def delete_ref(at: Checkout, ref: str, *, expected: Sha) -> None:
     _git(at, "update-ref", "--no-deref", "-d", ref, expected)
 
 
+def init(at: Checkout, *, branch: str) -> None:
+    """Make the folder a repository whose first branch is `branch`."""
+    _git(at, "init", "--quiet", f"--initial-branch={branch}")
+
+
+def commit_all(at: Checkout, message: str) -> Sha:
+    """Commit everything in the worktree, as the machine, and return the commit."""
+    _git(at, "add", "--all")
+    _git(at, "commit", "--quiet", f"--message={message}")
+    commit = commit_of(at, "HEAD")
+    assert commit is not None
+    return commit
+
+
 def setting(at: Checkout, name: str) -> str | None:
     """Return what git is configured to for `name` here (``user.email``, say), or None where it is not."""
     done = _git(at, "config", "--get", name, allowed=(0, 1))

@@ -1,0 +1,97 @@
+"""`baton work --once`: take the best item this agent may take, see its run through, settle what it did (D31a)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from cyclopts import Parameter
+
+from batonpass.cli.context import connected
+from batonpass.cli.exits import Exit
+from batonpass.cli.options import COMMON, Common, Duration, Flag
+from batonpass.cli.render import print_json, say, warn
+from batonpass.client import config
+from batonpass.client.client import Client
+from batonpass.worker.app import run_once
+from batonpass.worker.dispatch.launch import Order
+from batonpass.worker.errors import WorkerError
+from batonpass.worker.journal import State, as_json
+from batonpass.worker.select import Accept
+from batonpass.worker.server_graph import ServerGraph
+from batonpass.worker.settings import DEFAULT_RUN_IDLE_S, DEFAULT_RUN_MAX_S, Settings
+
+
+def work(
+    *command: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    once: Flag = False,
+    project: str | None = None,
+    base: str = "main",
+    accept: Accept = Accept.READY,
+    run_max: Duration = timedelta(seconds=DEFAULT_RUN_MAX_S),
+    run_idle: Duration = timedelta(seconds=DEFAULT_RUN_IDLE_S),
+    common: Common = COMMON,
+) -> int:
+    """Do one item of the queue: COMMAND gets the task on its standard input, in a git worktree of its own.
+
+    Stand in a checkout of the repository the work is for. First every run that
+    an earlier start left unsettled is settled. Then the best item this agent
+    may take is claimed and kept while COMMAND works; afterwards the graph says
+    what it did: resolved, reported, declined or failed. The report is the file
+    $BATON_REPORT, or else what COMMAND printed.
+
+    Args:
+        command: the program that does the work, and its arguments, after --.
+        once: one item, then end. (The only way yet.)
+        project: only items of this project.
+        base: the branch the work is for.
+        accept: ready takes what a person marked for agents, open all that is not a person's.
+        run_max: stop a run after this time.
+        run_idle: stop a run that gives no sign of life for this time; 0s never does.
+
+    """
+    if not once:
+        raise ValueError("say --once: a worker that goes on by itself is not there yet")
+    if not command:
+        raise ValueError("name the command that does the work after --, such as: baton work --once -- my-agent")
+    settings = Settings(
+        home=config.home_of(os.environ),
+        inherited=dict(os.environ),
+        accept=accept,
+        run_max_s=run_max.total_seconds(),
+        run_idle_s=run_idle.total_seconds(),
+    )
+    try:
+        with _as_agent(common) as (client, child_server):
+            order = Order(command, Path.cwd(), base=base, project=project, child_server=child_server)
+            tell = warn if common.json else say
+            record = run_once(ServerGraph(client), settings, order, say=tell, owns_process=True)
+    except WorkerError as error:
+        warn(f"error: {error.message}")
+        return Exit.FAILED
+    if common.json:
+        print_json(msgspec.json.encode({"run": as_json(record) if record is not None else None}))
+    return Exit.FAILED if record is not None and record.state is State.FAILED_LAUNCH else Exit.OK
+
+
+@contextmanager
+def _as_agent(common: Common) -> Iterator[tuple[Client, str | None]]:
+    """Speak as an agent: with the configured token, or, without a server, as this machine's own agent.
+
+    In local mode the server of this process is also served on a port while the
+    block runs, for the children, which never open the database (D37).
+    """
+    found = config.load(os.environ, server=common.server)
+    if found.server is not None:
+        with connected(common) as client:
+            yield client, None
+        return
+    from batonpass.cli.local import serve_local
+
+    with serve_local(found.home) as served, served.inside(as_agent=True) as client:
+        yield client, served.address
