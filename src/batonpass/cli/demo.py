@@ -72,9 +72,9 @@ class Stage:
         """The checkout the workers are started in."""
         return self.folder / "repository"
 
-    def tell(self, line: str = "") -> None:
-        """Say what happens next."""
-        say(f"{time.monotonic() - self.began:5.1f} s  {line}" if line else "")
+    def tell(self, line: str) -> None:
+        """Say what happens next, and when."""
+        say(f"{time.monotonic() - self.began:5.1f} s  {line}")
 
     def found(self, line: str) -> None:
         """Say what was read back just now."""
@@ -165,11 +165,11 @@ def demo(*, folder: Path | None = None) -> int:
         warn(f"This did not happen as told: {error}")
         warn(f"Everything is left in {place}")
         return Exit.FAILED
-    stage.tell()
-    stage.tell(f"Look around: {place}")
-    stage.tell(f"  the graph     BATON_HOME={place} baton list")
-    stage.tell(f"  the commits   git -C {stage.repository} log --oneline --all")
-    stage.tell(f"  a prompt      {stage.file('prompt', LAST, 1)}.md")
+    say("")
+    say(f"Everything happened as told. Look around in {place}:")
+    say(f"  the graph     BATON_HOME={place} baton list")
+    say(f"  the commits   git -C {stage.repository} log --oneline --all")
+    say(f"  a prompt      {stage.file('prompt', LAST, 1)}.md")
     return Exit.OK
 
 

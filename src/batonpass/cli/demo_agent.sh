@@ -21,16 +21,9 @@ git commit -q -m "Do $BATON_NODE"
 # The last thing an agent does: say in the graph what resolves the item. `resolves` is a claim anybody can
 # check, and it is refused unless this run still holds the item.
 code=0
-baton add - --json >"$DEMO/said.$BATON_NODE.$BATON_EPOCH" 2>"$DEMO/refused.$BATON_NODE.$BATON_EPOCH" <<NODE || code=$?
----
-id: art-done-${BATON_NODE#task-}-$BATON_EPOCH
-type: artifact
-title: "Done: $BATON_NODE"
-summary: "Commit $(git rev-parse --short HEAD) does what $BATON_NODE asks for"
-edges:
-  - {type: resolves, to: $BATON_NODE}
----
-Written by run $BATON_RUN under epoch $BATON_EPOCH.
-NODE
+baton add "Done: $BATON_NODE" --id "art-done-${BATON_NODE#task-}-$BATON_EPOCH" --type artifact \
+    --summary "Commit $(git rev-parse --short HEAD) does what $BATON_NODE asks for" \
+    --link "resolves:$BATON_NODE" \
+    >"$DEMO/said.$BATON_NODE.$BATON_EPOCH" 2>"$DEMO/refused.$BATON_NODE.$BATON_EPOCH" || code=$?
 echo "$code" >"$DEMO/code.$BATON_NODE.$BATON_EPOCH"
 echo "Committed notes/$BATON_NODE.md; baton add ended with $code."
