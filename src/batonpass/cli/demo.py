@@ -34,7 +34,6 @@ from batonpass.wire.nodes import NodeReply
 from batonpass.wire.policy import PolicyRequest
 from batonpass.worker import environment, git, proc
 from batonpass.worker.errors import WorkerError
-
 from batonpass.worker.proc import Child, Graces
 
 PROJECT: Final = "demo"
@@ -80,7 +79,9 @@ class Stage:
         """Say what was read back just now."""
         self.tell(f"  ✓ {line}")
 
-    def start(self, name: str, *arguments: str, home: str, token: str | None = None, server: str | None = None) -> Child:
+    def start(
+        self, name: str, *arguments: str, home: str, token: str | None = None, server: str | None = None
+    ) -> Child:
         """Start a `baton` command as a process of its own; its output goes to files called `name`."""
         child = proc.start(
             [sys.executable, "-m", "batonpass", *arguments],
@@ -154,6 +155,8 @@ def demo(*, folder: Path | None = None) -> int:
 
     Args:
         folder: where to play, a folder that does not exist yet; without it a new temporary one.
+
+
     """
     place = _new_folder(folder)
     stage = Stage(place)
