@@ -70,11 +70,10 @@ class Token(msgspec.Struct, omit_defaults=True):
 
 
 class Local(msgspec.Struct, omit_defaults=True):
-    """The tokens of the local database, made at its first use: its person's and its agent's."""
+    """The tokens of the local database, made at its first use: its person's, then its agent's."""
 
     person: Token
-    agent: Token
-    incarnation: str | None = None
+    agent: Token | None = None
 
 
 class Credentials(msgspec.Struct, omit_defaults=True):

@@ -1,0 +1,80 @@
+"""Every command, once: its name, where it is, and what it does in a line. Modules are imported when they are used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from cyclopts import App, Group
+
+from batonpass.cli.exits import Exit
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command, or a group of them. `words` is its line in the list of commands."""
+
+    name: str
+    path: str
+    words: str
+
+
+GROUPS: Final[dict[str, tuple[Command, ...]]] = {
+    "Start": (
+        Command("demo", "demo:demo", "Watch the whole story in a temporary folder: two workers, a crash, a takeover."),
+        Command("init", "init:init", "Make the first person of a database, an admin, and print their token."),
+        Command("serve", "serve:serve", "Serve a database over HTTP until SIGTERM or SIGINT."),
+        Command("status", "status:status", "Say what is running, and on which database."),
+        Command("whoami", "status:whoami", "Say whose token is used, and what it may do."),
+    ),
+    "The graph": (
+        Command("add", "nodes:add", "Add a node: from a title and options, or whole ones from markdown files."),
+        Command("show", "nodes:show", "Show a node: who holds it, what became of it, its text and its edges."),
+        Command("list", "nodes:list_", "List nodes, in order of their ids."),
+        Command("link", "nodes:link", "Add an edge: baton link dec-1 resolves task-1."),
+        Command("unlink", "nodes:unlink", "Remove an edge."),
+        Command("set", "nodes:set_", "Set a node's status or priority. An in-progress status claims the node."),
+        Command("ready", "nodes:ready", "Say that agents may take a node, or with --needs-input that they may not."),
+    ),
+    "The queue and its leases": (
+        Command("queue", "queue:queue", "List what there is to do, best first."),
+        Command("next", "queue:next_", "Claim the best item you may take, in one step."),
+        Command("claim", "leases:claim", "Claim nodes for yourself."),
+        Command("renew", "leases:renew", "Renew your lease: its end moves away, never nearer."),
+        Command("extend", "leases:extend", "Stretch your lease over a long gap, up to the policy's maximum."),
+        Command("reserve", "leases:reserve", "Give the work back for now, but keep the node for yourself."),
+        Command("release", "leases:release", "Give a node back for good, or all that you hold."),
+        Command("take", "leases:take", "End the lease on a node, whoever has it, and claim it yourself."),
+        Command("leases", "leases:leases", "List who holds what, and for how long."),
+    ),
+    "Work": (Command("work", "work:work", "Take items and have a command do them, each in a worktree of its own."),),
+    "Administration": (
+        Command("policy", "policy:policy", "Show what is in force for a project, or change it."),
+        Command("pause", "policy:pause", "Refuse every claim, saying why. What is held may be finished."),
+        Command("resume", "policy:resume", "Let claims through again."),
+        Command("agent", "agents:app", "Agents: make and list them, and their tokens."),
+        Command("token", "tokens:app", "Your tokens: make, list, end, and store them."),
+        Command("person", "people:app", "People: add and list them; for admins."),
+        Command("db", "db:app", "The database: its schema, checks, backups."),
+    ),
+}
+
+EXIT_CODES: Final = "Exit codes: " + "; ".join(f"{code.value} {code.meaning}" for code in Exit) + "."
+
+
+def application() -> App:
+    """Return the command line as a whole; no command's module is imported yet."""
+    app = App(
+        name="baton",
+        help="Coordinate coding agents: only the holder of the baton runs.",
+        help_epilogue=EXIT_CODES,
+        version_flags=["--version", "-V"],
+        result_action="return_value",
+        suppress_keyboard_interrupt=False,
+    )
+    for order, (title, commands) in enumerate(GROUPS.items()):
+        group = Group(title, sort_key=order)
+        for place, command in enumerate(commands):
+            path = f"batonpass.cli.{command.path}"
+            app.command(path, name=command.name, help=command.words, group=group, sort_key=place)
+    return app

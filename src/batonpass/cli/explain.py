@@ -1,0 +1,45 @@
+"""From an error to what to do next: each hint is a command that exists, with the names filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from batonpass.core import errors
+from batonpass.core.errors import BatonError, Conflict
+
+Hint = tuple[str, str]
+"""A command, and what it is good for."""
+
+
+def hints(error: BatonError) -> list[Hint]:
+    """Return the next sensible commands after `error`, best first."""
+    return list(_hints(error))
+
+
+def _hints(error: BatonError) -> Iterator[Hint]:
+    node = error.holder.node_id if isinstance(error, Conflict) and error.holder is not None else "NODE"
+    match error:
+        case errors.AlreadyClaimed():
+            yield "baton queue", "what is free"
+            yield f"baton take {node} --reason WHY", "end that lease and claim; for its owner, or an admin"
+        case errors.LeaseLost():
+            yield f"baton claim {node}", "claim it anew, if it is free"
+            yield "baton leases", "who holds what"
+        case errors.Paused():
+            yield "baton policy", "what is in force"
+            yield "baton resume", "let claims through again; for an admin"
+        case errors.TooManyClaims():
+            yield "baton leases --holder me", "what you hold"
+        case errors.NotReady():
+            yield f"baton show {node}", "how it reads now"
+        case errors.NotFound():
+            yield "baton list", "what there is"
+        case errors.Unauthorized():
+            yield "baton token save", "store a token, read from standard input"
+            yield "baton whoami", "whose token is used"
+        case errors.Unknown():
+            yield "baton leases --holder me", "what you hold now"
+        case errors.Unavailable():
+            yield "baton status", "is it there again"
+        case _:
+            return

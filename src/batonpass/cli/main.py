@@ -1,0 +1,93 @@
+"""`baton`: from an argument list to an exit code. The only place where errors end as words (D43)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from batonpass import __version__
+
+if TYPE_CHECKING:
+    from batonpass.core.errors import BatonError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; `argv` is without the program's name."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    if args in (["--version"], ["-V"]):  # before anything is imported: the promise is 0.15 s (D37)
+        sys.stdout.write(f"{__version__}\n")
+        return 0
+    _skip_the_command_line_of_httpx()
+    try:
+        code = _run(args)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        _leave_quietly()
+        return 0
+    return code
+
+
+def _run(args: list[str]) -> int:
+    from cyclopts import CycloptsError
+
+    from batonpass.cli.commands import application
+    from batonpass.cli.exits import Exit, UsageError, WorkFailed, exit_of
+    from batonpass.client.config import ConfigError
+    from batonpass.core.errors import BatonError
+    from batonpass.worker.errors import WorkerError
+
+    failure: BatonError
+    try:
+        code = application()(args, exit_on_error=False, print_error=False)
+    except (CycloptsError, ConfigError) as error:
+        failure = UsageError(str(error))
+    except WorkerError as error:
+        failure = WorkFailed(error.message)
+    except BatonError as error:
+        failure = error
+    else:
+        return code if isinstance(code, int) else Exit.OK
+    _complain(failure, as_json="--json" in args)
+    return exit_of(failure)
+
+
+def _complain(error: BatonError, *, as_json: bool) -> None:
+    """Say what went wrong and what to do next on standard error; with `--json` also in the one shape on output."""
+    from batonpass.cli.explain import hints
+    from batonpass.cli.render import print_json, warn
+
+    if as_json:
+        import msgspec
+
+        from batonpass.wire.errors import error_body
+
+        print_json(msgspec.json.encode(error_body(error)))
+    warn(f"baton: {error.message}")
+    for line in (*(each for each in error.details if each != error.message), *getattr(error, "__notes__", ())):
+        warn(f"  {line}")
+    commands = hints(error)
+    wide = max((len(command) for command, _ in commands), default=0)
+    for command, words in commands:
+        warn(f"  {command.ljust(wide)}  {words}")
+
+
+def _skip_the_command_line_of_httpx() -> None:
+    """Keep httpx from importing its own command, and with it click, pygments and all of rich: a fifth of our start."""
+    from types import ModuleType
+
+    if "httpx" not in sys.modules:
+        stub = ModuleType("httpx._main")
+        vars(stub)["main"] = _leave_quietly  # any function: httpx only puts its own name on it
+        sys.modules["httpx._main"] = stub
+
+
+def _leave_quietly() -> None:
+    """Forget what is still to be written: whoever read our output has gone."""
+    import os
+
+    void = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(void, sys.stdout.fileno())
+    os.close(void)

@@ -1,0 +1,74 @@
+"""What several commands take: the options of all of them, and arguments that are checked before anything is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Annotated, Final, TypeVar
+
+from cyclopts import Parameter, Token
+
+from batonpass.core.durations import parse_duration
+from batonpass.core.errors import Invalid
+from batonpass.core.identity import parse_agent_id, parse_person_id
+from batonpass.core.ids import AgentId, NodeId, PersonId, parse_label, parse_node_id
+
+T = TypeVar("T")
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class Common:
+    """Options of every command that asks a server."""
+
+    server: str | None = None
+    """The server's address; otherwise BATON_SERVER, then config.json, then this machine's own database."""
+
+    json: Annotated[bool, Parameter(negative=())] = False
+    """Print the answer as the one JSON document it came as."""
+
+
+COMMON: Final = Common()
+Flag = Annotated[bool, Parameter(negative=())]
+"""An option that is there or not."""
+
+
+def _checked(parse: Callable[..., T], token: Token, field: str) -> T:
+    """Return what `parse` makes of an argument; what is wrong with it is the command line's error."""
+    try:
+        return parse(token.value, field=field)
+    except Invalid as error:
+        raise ValueError(error.message.removeprefix(f"{field}: ")) from error
+
+
+def _node(_type: object, tokens: Sequence[Token]) -> NodeId:
+    return _checked(parse_node_id, tokens[0], "id")
+
+
+def _label(_type: object, tokens: Sequence[Token]) -> str:
+    return _checked(parse_label, tokens[0], "value")
+
+
+def _person(_type: object, tokens: Sequence[Token]) -> PersonId:
+    return _checked(parse_person_id, tokens[0], "id")
+
+
+def _agent(_type: object, tokens: Sequence[Token]) -> AgentId:
+    return _checked(parse_agent_id, tokens[0], "id")
+
+
+def _duration(_type: object, tokens: Sequence[Token]) -> timedelta:
+    return _checked(parse_duration, tokens[0], "duration")
+
+
+Node = Annotated[NodeId, Parameter(converter=_node)]
+"""A node's id."""
+PersonArg = Annotated[PersonId, Parameter(converter=_person)]
+"""A person's id."""
+AgentArg = Annotated[AgentId, Parameter(converter=_agent)]
+"""An agent's id."""
+Label = Annotated[str, Parameter(converter=_label)]
+"""A session or a dispatch nonce."""
+Duration = Annotated[timedelta, Parameter(converter=_duration)]
+"""A duration such as 90s, 1.5h or 7d."""

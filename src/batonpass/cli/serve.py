@@ -1,0 +1,139 @@
+"""`baton serve`: the server, until it is told to stop."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Annotated, Final
+
+import msgspec
+import uvicorn
+import uvloop
+from cyclopts import Parameter
+from cyclopts.validators import Number
+from starlette.applications import Starlette
+
+from batonpass.cli.exits import Exit
+from batonpass.cli.local import LOOPBACK, database_url, http_config
+from batonpass.cli.options import Flag
+from batonpass.cli.render import print_json, say, warn
+from batonpass.client import config
+from batonpass.core.errors import Invalid
+from batonpass.server.app import create_app
+from batonpass.server.services.bundle import Services
+from batonpass.store.open import open_store
+
+DB: Final = "BATON_DB"
+PORT: Final = 7777
+SHUTDOWN_S_MAX: Final = 10
+"""How long requests under way may take once the server is told to stop."""
+COLLECT_AFTER: Final = (50_000, 20, 20)
+"""Garbage is looked for less often than by default: what a request makes is freed by counting, and a full search
+shows as a pause of some ten milliseconds in the slowest answers."""
+
+
+class Serving(msgspec.Struct):
+    """What `--json` says once connections are taken."""
+
+    url: str
+    pid: int
+
+
+def serve(
+    *,
+    db: Annotated[str | None, Parameter(env_var=DB)] = None,
+    host: str = LOOPBACK,
+    port: Annotated[int, Parameter(validator=Number(gte=0, lte=65535))] = PORT,
+    json: Flag = False,
+) -> int:
+    """Serve a database over HTTP until SIGTERM or SIGINT.
+
+    Prints the address once connections are taken. When it is told to stop,
+    requests under way are finished; leases are in the database and outlive any
+    server, of which any number may stand over one PostgreSQL.
+
+    Args:
+        db: sqlite:///path or postgresql://user@host/name; without it this machine's own database. The variable
+            keeps a password out of the list of processes.
+        host: the address to listen on.
+        port: the port to listen on; 0 for any that is free.
+        json: say where as {"url", "pid"}.
+
+    """
+    if db is None:
+        home = config.home_of(os.environ)
+        with config.changing(home):
+            db = database_url(home)
+    return uvloop.run(_serve(db, host, port, as_json=json))
+
+
+class _Server(uvicorn.Server):
+    """Says when it is up, and ends with an exit code where the plain one would end by the signal it got."""
+
+    def __init__(self, app: Starlette, *, as_json: bool) -> None:
+        super().__init__(http_config(app, shutdown_s_max=SHUTDOWN_S_MAX))
+        self._as_json = as_json
+        self.ended_by: signal.Signals | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take connections, and say where."""
+        await super().startup(sockets)
+        assert sockets, "the socket is ours, so that its port can be told"
+        serving = Serving(_url(sockets[0]), os.getpid())
+        if self._as_json:
+            print_json(msgspec.json.encode(serving))
+        else:
+            say(f"serving on {serving.url}")
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(*COLLECT_AFTER)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Turn SIGINT and SIGTERM into an orderly end; a second one ends it without waiting for answers."""
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin the end."""
+        del frame
+        self.force_exit = self.should_exit
+        self.should_exit = True
+        self.ended_by = signal.Signals(sig)
+
+
+async def _serve(url: str, host: str, port: int, *, as_json: bool) -> int:
+    with _bind(host, port) as listening:
+        store = await open_store(url)
+        try:
+            app = create_app(store)
+            services: Services = app.state.services
+            if (await services.status()).node_count == 0:
+                warn("nobody can use this database yet; make its first person: baton init --db URL")
+            server = _Server(app, as_json=as_json)
+            await server.serve([listening])
+        finally:
+            await store.close()
+    return Exit.INTERRUPTED if server.ended_by is signal.SIGINT else Exit.OK
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        return socket.create_server(address[:2], family=family)
+    except OSError as error:
+        raise Invalid(f"cannot listen on {host}, port {port}: {error.strerror or error}", field="host") from error
+
+
+def _url(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if listening.family == socket.AF_INET6 else f"http://{host}:{port}"
