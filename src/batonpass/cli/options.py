@@ -25,12 +25,12 @@ class Common:
     server: str | None = None
     """The server's address; otherwise BATON_SERVER, then config.json, then this machine's own database."""
 
-    json: Annotated[bool, Parameter(negative=())] = False
+    json: Annotated[bool, Parameter(negative=(), show_default=False)] = False
     """Print the answer as the one JSON document it came as."""
 
 
 COMMON: Final = Common()
-Flag = Annotated[bool, Parameter(negative=())]
+Flag = Annotated[bool, Parameter(negative=(), show_default=False)]
 """An option that is there or not."""
 
 

@@ -39,11 +39,16 @@ class Column:
 
 
 def print_json(raw: bytes) -> None:
-    """Print the JSON document `raw`, and nothing else, in ASCII unless the locale and the document allow more."""
+    """Print the JSON document `raw`, and nothing else: on one line, or spread out on a terminal.
+
+    It is ASCII unless both the locale and standard output can do with more,
+    and then still where the document itself is not to be encoded.
+    """
     value = json.loads(raw)
-    text = json.dumps(value, indent=2, ensure_ascii=not locale_is_utf8(os.environ))
+    indent = 2 if sys.stdout.isatty() else None
+    text = json.dumps(value, indent=indent, ensure_ascii=not locale_is_utf8(os.environ))
     if not _encodes(text, sys.stdout):
-        text = json.dumps(value, indent=2)
+        text = json.dumps(value, indent=indent)
     sys.stdout.write(text + "\n")
 
 

@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -89,6 +90,7 @@ class _Server(uvicorn.Server):
             print_json(msgspec.json.encode(serving))
         else:
             say(f"serving on {serving.url}")
+        sys.stdout.flush()  # whoever started us may be waiting for this line
         gc.collect()
         gc.freeze()
         gc.set_threshold(*COLLECT_AFTER)
