@@ -152,6 +152,8 @@ class SqliteStore:
         self._locks = _FileLocks(path)
         self._waiting: deque[asyncio.Future[_Turn]] = deque()
         self._pump: asyncio.Task[None] | None = None
+        self._inside: asyncio.Task[object] | None = None
+        """Whose body has the connection now."""
         self._closed = False
 
     # --- the two doors ------------------------------------------------------------------------------------------
@@ -213,6 +215,8 @@ class SqliteStore:
         """Wait for a turn in the present or the next group."""
         if self._closed:
             raise Unavailable("the database is closed")
+        if self._inside is not None and self._inside is asyncio.current_task():
+            raise Internal("a write inside a write would wait for itself")
         waiting: asyncio.Future[_Turn] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiting)
         if self._pump is None or self._pump.done():
@@ -229,6 +233,7 @@ class SqliteStore:
         """Run one body alone, from SAVEPOINT to RELEASE or ROLLBACK TO."""
         tx = SqliteTx(self._writer, self.clock, principal)
         watch = asyncio.get_running_loop().call_soon(turn.note_yield)
+        self._inside = asyncio.current_task()
         try:
             self._writer.execute("SAVEPOINT member")
             yield tx
@@ -238,15 +243,23 @@ class SqliteStore:
             turn.group.actions += tx.actions
         except BaseException as error:
             watch.cancel()
-            if self._writer.in_transaction:
-                self._writer.execute("ROLLBACK TO member")
-                self._writer.execute("RELEASE member")
+            self._undo_member()
             if isinstance(error, sqlite3.Error):
                 raise translated(error) from error
             raise
         finally:
+            self._inside = None
             turn.done.set_result(None)
             points.reach("member.released")
+
+    def _undo_member(self) -> None:
+        """Take back what a member has done; if that can't be done, take back the whole group, which then fails."""
+        try:
+            if self._writer.in_transaction:
+                self._writer.execute("ROLLBACK TO member")
+                self._writer.execute("RELEASE member")
+        except sqlite3.Error:
+            self._end_transaction()
 
     async def _answer(self, turn: _Turn) -> None:
         """Wait until the group is on disk; only then may anybody be told anything."""
@@ -260,7 +273,7 @@ class SqliteStore:
             group.settled.add_done_callback(_retrieved)
             try:
                 await self._open_group()
-            except Unavailable as error:
+            except Exception as error:  # noqa: BLE001  # whatever it is, those who wait must hear of it
                 self._refuse_waiting(error)
                 continue
             try:
@@ -282,7 +295,7 @@ class SqliteStore:
         while True:
             try:
                 self._writer.execute("BEGIN IMMEDIATE")
-            except sqlite3.OperationalError as error:
+            except sqlite3.Error as error:
                 if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                     self._locks.release()
                     raise translated(error) from error
@@ -320,7 +333,7 @@ class SqliteStore:
         if self._writer.in_transaction:
             self._writer.rollback()
 
-    def _refuse_waiting(self, error: Unavailable) -> None:
+    def _refuse_waiting(self, error: Exception) -> None:
         while self._waiting:
             waiting = self._waiting.popleft()
             if not waiting.done():
@@ -406,7 +419,8 @@ def connect_alone(path: Path) -> sqlite3.Connection:
     A file that is not there is begun, for its owner alone. Every connection in WAL mode keeps a shared lock as long
     as it is open, so one idle server is enough to be refused.
     """
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    if not path.exists():
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     connection = sqlite3.connect(path, isolation_level=None, timeout=0)
     try:
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
