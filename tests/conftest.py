@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from hypothesis import settings
 
 from batonpass.testing.databases import PostgresCluster, postgres_cluster
+
+if TYPE_CHECKING:
+    from batonpass.testing.populated import Fleet, Populated
 
 # The same examples in every run, and no deadline that a busy machine could miss. `--hypothesis-profile=explore` looks
 # for new ones.
@@ -75,6 +80,52 @@ def database_url(request: pytest.FixtureRequest) -> str:
     """The URL of a fresh, empty database; a test that takes it runs once on each kind."""
     url: str = request.getfixturevalue(f"{request.param}_url")
     return url
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Fleet]:
+    """A SQLite file with a little of everything in it; made at first use, and copied by whoever takes it."""
+    from batonpass.testing.populated import populate  # the server, which not every test needs
+
+    path = tmp_path_factory.mktemp("template") / "baton.db"
+    return path, asyncio.run(populate(f"sqlite:///{path}"))
+
+
+@pytest.fixture(scope="session")
+def postgres_template(postgres: PostgresCluster) -> tuple[str, Fleet]:
+    """The same as a PostgreSQL database, by its name."""
+    from batonpass.testing.populated import populate  # see above
+
+    name = postgres.create_database()
+    return name, asyncio.run(populate(postgres.url(name)))
+
+
+@pytest.fixture
+def populated_sqlite(sqlite_template: tuple[Path, Fleet], tmp_path: Path) -> Populated:
+    """A SQLite file that has been worked with and is this test's alone."""
+    from batonpass.testing.populated import Populated  # see above
+
+    template, fleet = sqlite_template
+    path = shutil.copy(template, tmp_path / "populated.db")
+    return Populated(f"sqlite:///{path}", fleet)
+
+
+@pytest.fixture
+def populated_postgres(postgres_template: tuple[str, Fleet], postgres: PostgresCluster) -> Iterator[Populated]:
+    """A PostgreSQL database that has been worked with and is this test's alone."""
+    from batonpass.testing.populated import Populated  # see above
+
+    template, fleet = postgres_template
+    name = postgres.create_database(template=template)
+    yield Populated(postgres.url(name), fleet)
+    postgres.drop_database(name)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def populated(request: pytest.FixtureRequest) -> Populated:
+    """A database that has been worked with; a test that takes it runs once on each kind."""
+    database: Populated = request.getfixturevalue(f"populated_{request.param}")
+    return database
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
