@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -38,28 +38,28 @@ async def revoke_elsewhere(server: InProcessServer, token: str) -> None:
 # Who asks
 
 
-@pytest.mark.parametrize(
-    "header",
-    [
-        None,
-        "",
-        "Bearer",
-        "Bearer ",
-        "Basic YWRhOmFkYQ==",
-        "Token " + UNKNOWN,
-        "Bearer " + UNKNOWN,
-        "Bearer bat_key_" + "x" * 43,
-        "Bearer bat_pat_short",
-        "Bearer " + "x" * 5000,
-        "Bearer \u00e9\u00ff",
-    ],
-)
-async def test_without_a_token_that_is_known_nothing_is_answered(server: InProcessServer, header: str | None) -> None:
-    headers = [] if header is None else [(b"Authorization", header.encode("latin-1"))]
-    response = await server.http.get("/v1/me", headers=headers)
+HEADERS: Final = [
+    None,
+    "",
+    "Bearer",
+    "Bearer ",
+    "Basic YWRhOmFkYQ==",
+    "Token " + UNKNOWN,
+    "Bearer " + UNKNOWN,
+    "Bearer bat_key_" + "x" * 43,
+    "Bearer bat_pat_short",
+    "Bearer " + "x" * 5000,
+    "Bearer \u00e9\u00ff",
+]
 
-    assert (response.status_code, response.headers["WWW-Authenticate"]) == (401, "Bearer")
-    assert response.json()["error"]["code"] == "unauthorized"
+
+async def test_without_a_token_that_is_known_nothing_is_answered(server: InProcessServer) -> None:
+    for header in HEADERS:
+        headers = [] if header is None else [(b"Authorization", header.encode("latin-1"))]
+        response = await server.http.get("/v1/me", headers=headers)
+
+        assert (response.status_code, response.headers["WWW-Authenticate"]) == (401, "Bearer"), header
+        assert response.json()["error"]["code"] == "unauthorized"
 
 
 async def test_unknown_expired_revoked_and_malformed_tokens_are_refused_in_the_same_words(
@@ -78,11 +78,10 @@ async def test_unknown_expired_revoked_and_malformed_tokens_are_refused_in_the_s
     assert "ask its owner or an admin for a new one" in refusals[0].text
 
 
-@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
-async def test_the_scheme_is_read_in_any_case(server: InProcessServer, scheme: str) -> None:
-    headers = {"Authorization": f"{scheme}   {server.admin_token} "}
-
-    assert (await server.http.get("/v1/me", headers=headers)).status_code == 200
+async def test_the_scheme_is_read_in_any_case(server: InProcessServer) -> None:
+    for scheme in ("Bearer", "bearer", "BEARER"):
+        headers = {"Authorization": f"{scheme}   {server.admin_token} "}
+        assert (await server.http.get("/v1/me", headers=headers)).status_code == 200
 
 
 async def test_me_says_who_a_person_is(server: InProcessServer) -> None:
@@ -286,10 +285,10 @@ async def test_of_many_inits_at_once_one_succeeds(database_url: str) -> None:
     assert winners == people
 
 
-@pytest.mark.parametrize("name, email", [("", "a@b"), ("Ada", "nowhere"), ("Ada", ""), ("A\x1bda", "a@b")])
-async def test_init_refuses_a_name_or_an_address_that_is_none(empty: Store, name: str, email: str) -> None:
-    with pytest.raises(Invalid):
-        await bootstrap(empty, name=name, email=email)
+async def test_init_refuses_a_name_or_an_address_that_is_none(empty: Store) -> None:
+    for name, email in (("", "a@b"), ("Ada", "nowhere"), ("Ada", ""), ("A\x1bda", "a@b")):
+        with pytest.raises(Invalid):
+            await bootstrap(empty, name=name, email=email)
 
     assert (await bootstrap(empty, name="Ada", email="ada@example.org"))[0].id == "person-ada"
 
@@ -356,48 +355,43 @@ async def test_a_person_may_be_given_an_id_and_be_an_admin(server: InProcessServ
     assert (await server.ask("GET", "/v1/me", token=token))["is_admin"]
 
 
-@pytest.mark.parametrize(
-    "body, part",
-    [
+async def test_an_address_and_an_id_are_one_persons(server: InProcessServer) -> None:
+    await server.add_person("Bob")
+    taken = [
         ({"name": "Other", "email": "BOB@example.ORG"}, "is the address of person-bob already"),
         ({"name": "bob", "email": "other@example.org"}, "there is a person person-bob already"),
         ({"name": "Other", "email": "x@y", "id": "person-bob"}, "there is a person person-bob already"),
-    ],
-)
-async def test_an_address_and_an_id_are_one_persons(server: InProcessServer, body: dict[str, str], part: str) -> None:
-    await server.add_person("Bob")
-    response = await server.send("POST", "/v1/admin/people", body)
-
-    assert (response.status_code, response.json()["error"]["code"]) == (409, "conflict")
-    assert part in response.json()["error"]["message"]
+    ]
+    for body, part in taken:
+        response = await server.send("POST", "/v1/admin/people", body)
+        assert (response.status_code, response.json()["error"]["code"]) == (409, "conflict")
+        assert part in response.json()["error"]["message"]
 
 
-@pytest.mark.parametrize(
-    "body, field",
-    [
-        ({}, "name"),
-        ({"name": "Bob"}, "email"),
-        ({"name": "", "email": "b@x"}, "name"),
-        ({"name": 7, "email": "b@x"}, "name"),
-        ({"name": "x" * 201, "email": "b@x"}, "name"),
-        ({"name": "Bob", "email": "b"}, "email"),
-        ({"name": "Bob", "email": None}, "email"),
-        ({"name": "Bob", "email": "b@x", "id": "bob"}, "id"),
-        ({"name": "Bob", "email": "b@x", "id": "agent-bob"}, "id"),
-        ({"name": "Bob", "email": "b@x", "id": ["person-b"]}, "id"),
-        ({"name": "Bob", "email": "b@x", "id": "person-" + "b" * 200}, "id"),
-        ({"name": "Bob", "email": "b@x", "id": "person-b\u0000"}, "id"),
-        ({"name": "Bob", "email": "b\u0000@x"}, "email"),
-        ({"name": "Bob", "email": "b@x", "admin": "yes"}, "admin"),
-        ({"name": "Bob", "email": "b@x", "is_admin": True}, "is_admin"),
-    ],
-)
-async def test_a_persons_bad_field_is_named_and_nobody_is_made(
-    server: InProcessServer, body: dict[str, object], field: str
-) -> None:
-    response = await server.send("POST", "/v1/admin/people", body)
+BAD_PEOPLE: Final[list[tuple[dict[str, object], str]]] = [
+    ({}, "name"),
+    ({"name": "Bob"}, "email"),
+    ({"name": "", "email": "b@x"}, "name"),
+    ({"name": 7, "email": "b@x"}, "name"),
+    ({"name": "x" * 201, "email": "b@x"}, "name"),
+    ({"name": "Bob", "email": "b"}, "email"),
+    ({"name": "Bob", "email": None}, "email"),
+    ({"name": "Bob", "email": "b@x", "id": "bob"}, "id"),
+    ({"name": "Bob", "email": "b@x", "id": "agent-bob"}, "id"),
+    ({"name": "Bob", "email": "b@x", "id": ["person-b"]}, "id"),
+    ({"name": "Bob", "email": "b@x", "id": "person-" + "b" * 200}, "id"),
+    ({"name": "Bob", "email": "b@x", "id": "person-b\u0000"}, "id"),
+    ({"name": "Bob", "email": "b\u0000@x"}, "email"),
+    ({"name": "Bob", "email": "b@x", "admin": "yes"}, "admin"),
+    ({"name": "Bob", "email": "b@x", "is_admin": True}, "is_admin"),
+]
 
-    assert (response.status_code, response.json()["error"]["field"]) == (422, field)
+
+async def test_a_persons_bad_field_is_named_and_nobody_is_made(server: InProcessServer) -> None:
+    answers = [(body, await server.send("POST", "/v1/admin/people", body)) for body, _ in BAD_PEOPLE]
+
+    assert [(body, answer.json()["error"].get("field")) for body, answer in answers] == BAD_PEOPLE
+    assert {answer.status_code for _, answer in answers} == {422}
     assert len((await server.ask("GET", "/v1/admin/people"))["people"]) == 1
 
 
@@ -468,32 +462,31 @@ async def test_an_admin_makes_agents_for_others(server: InProcessServer) -> None
     assert (made["id"], made["owner"], made["pubkey"]) == ("agent-b", "person-bob", None)
 
 
-@pytest.mark.parametrize(
-    "path, body, answer",
-    [
-        ("/v1/agents", {"label": "taken"}, (409, "conflict")),
-        ("/v1/agents", {"label": "other", "id": "agent-taken"}, (409, "conflict")),
-        ("/v1/admin/agents", {"label": "taken", "owner": "person-ada-admin"}, (409, "conflict")),
-        ("/v1/agents", {}, (422, "invalid_request")),
-        ("/v1/agents", {"label": ""}, (422, "invalid_request")),
-        ("/v1/agents", {"label": 7}, (422, "invalid_request")),
-        ("/v1/agents", {"label": "x" * 201}, (422, "invalid_request")),
-        ("/v1/agents", {"label": "x", "id": "build"}, (422, "invalid_request")),
-        ("/v1/agents", {"label": "x", "pubkey": ""}, (422, "invalid_request")),
-        ("/v1/agents", {"label": "x", "pubkey": "k" * 501}, (422, "invalid_request")),
-        ("/v1/admin/agents", {"label": "x"}, (422, "invalid_request")),
-        ("/v1/admin/agents", {"label": "x", "owner": "agent-taken"}, (422, "invalid_request")),
-        ("/v1/admin/agents", {"label": "x", "owner": "person-ada-admin", "colour": 1}, (422, "invalid_request")),
-        ("/v1/admin/agents", {"label": "x", "owner": "person-nobody"}, (404, "not_found")),
-    ],
-)
-async def test_an_agent_that_cannot_be_made_is_refused_and_leaves_nothing(
-    server: InProcessServer, path: str, body: dict[str, object], answer: tuple[int, str]
-) -> None:
-    await server.ask("POST", "/v1/agents", {"label": "taken"})
-    response = await server.send("POST", path, body)
+BAD_AGENTS: Final[list[tuple[str, dict[str, object], tuple[int, str]]]] = [
+    ("/v1/agents", {"label": "taken"}, (409, "conflict")),
+    ("/v1/agents", {"label": "other", "id": "agent-taken"}, (409, "conflict")),
+    ("/v1/admin/agents", {"label": "taken", "owner": "person-ada-admin"}, (409, "conflict")),
+    ("/v1/agents", {}, (422, "invalid_request")),
+    ("/v1/agents", {"label": ""}, (422, "invalid_request")),
+    ("/v1/agents", {"label": 7}, (422, "invalid_request")),
+    ("/v1/agents", {"label": "x" * 201}, (422, "invalid_request")),
+    ("/v1/agents", {"label": "x", "id": "build"}, (422, "invalid_request")),
+    ("/v1/agents", {"label": "x", "pubkey": ""}, (422, "invalid_request")),
+    ("/v1/agents", {"label": "x", "pubkey": "k" * 501}, (422, "invalid_request")),
+    ("/v1/admin/agents", {"label": "x"}, (422, "invalid_request")),
+    ("/v1/admin/agents", {"label": "x", "owner": "agent-taken"}, (422, "invalid_request")),
+    ("/v1/admin/agents", {"label": "x", "owner": "person-ada-admin", "colour": 1}, (422, "invalid_request")),
+    ("/v1/admin/agents", {"label": "x", "owner": "person-nobody"}, (404, "not_found")),
+]
 
-    assert (response.status_code, response.json()["error"]["code"]) == answer
+
+async def test_an_agent_that_cannot_be_made_is_refused_and_leaves_nothing(server: InProcessServer) -> None:
+    await server.ask("POST", "/v1/agents", {"label": "taken"})
+    answers = [(path, body, await server.send("POST", path, body)) for path, body, _ in BAD_AGENTS]
+
+    assert [
+        (path, body, (answer.status_code, answer.json()["error"]["code"])) for path, body, answer in answers
+    ] == BAD_AGENTS
     assert [agent["id"] for agent in (await server.ask("GET", "/v1/agents?all=1"))["agents"]] == ["agent-taken"]
 
 
