@@ -301,14 +301,14 @@ async def test_an_update_replaces_the_edges_and_leaves_those_it_keeps_as_they_we
     await put_one(
         server,
         {
-            "node": node("task-a", edges=[edge("blocks", "task-b"), edge("relates-to", "task-d")]),
+            "node": node("task-a", edges=[edge("blocks", "task-b"), edge("blocks", "task-d")]),
             "if_exists": "update",
             "revision": first["revision"],
         },
     )
 
     shown = await server.ask("GET", "/v1/nodes/task-a/edges")
-    assert [(one["type"], one["to"]) for one in shown["edges"]] == [("blocks", "task-b"), ("relates-to", "task-d")]
+    assert [(one["type"], one["to"]) for one in shown["edges"]] == [("blocks", "task-b"), ("blocks", "task-d")]
 
 
 @pytest.mark.parametrize(
@@ -378,6 +378,27 @@ async def test_a_repeated_key_gets_the_first_answer_and_changes_nothing_more(ser
     assert second.content == first.content
     assert second.headers["Idempotency-Replayed"] == "true"
     assert await happened(server, after=before) == []
+
+
+async def test_every_verb_answers_a_repeated_key_from_its_first_call(server: InProcessServer) -> None:
+    await put(server, node("task-a"), node("task-b"))
+
+    for method, path, body in (
+        ("POST", "edges", {"type": "mentions", "to": "task-b"}),
+        ("DELETE", "edges", {"type": "mentions", "to": "task-b"}),
+        ("POST", "status", {"status": "open"}),
+        ("POST", "priority", {"priority": "p1"}),
+        ("POST", "readiness", {"readiness": "agent"}),
+        ("POST", "commits", {"repo": "web", "sha": "abcdef1"}),
+    ):
+        headers = {"Idempotency-Key": f"{method} {path}"}
+        first = await server.send(method, f"/v1/nodes/task-a/{path}", body, headers=headers)
+        before = await position(server)
+        second = await server.send(method, f"/v1/nodes/task-a/{path}", body, headers=headers)
+
+        assert (first.json()["status"], second.content) == ("updated", first.content), (method, path)
+        assert (first.headers.get("Idempotency-Replayed"), second.headers["Idempotency-Replayed"]) == (None, "true")
+        assert await happened(server, after=before) == []
 
 
 async def test_what_cannot_be_stored_is_replaced_in_text_and_refused_in_identifiers(server: InProcessServer) -> None:
