@@ -43,7 +43,7 @@ WAIT_S_MAX: Final = 30.0
 """How long a test waits for an arrival, and an arrival for being let go."""
 POLL_S: Final = 0.002
 _SPEC: Final = re.compile(
-    r"(?P<name>[a-z_]+\.[a-z_]+)(?:@(?P<nth>[1-9]\d*))?:(?P<action>kill|stop|fail|pause=(?P<path>.+))"
+    r"(?P<name>[a-z_]+(?:\.[a-z_]+)?)(?:@(?P<nth>[1-9]\d*))?:(?P<action>kill|stop|fail|pause=(?P<path>.+))"
 )
 
 

@@ -1,0 +1,187 @@
+"""A whole fleet on one box: a server process, a person and an agent, a repository, and workers that are processes.
+
+    with fleet(url, folder) as fleet:
+        fleet.add_item("task-1", project="mail")
+        with fleet.worker("sh", "-c", "…", points="settle.read:kill") as worker:
+            worker.died()
+
+``python -m batonpass.testing.fleet -- COMMAND…`` is such a worker: one round of
+`batonpass.worker.app.run_once` in a process that does nothing else, so that it
+can be paused and killed like the real one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from batonpass.client.client import Client
+from batonpass.core.ids import AgentId, HolderId, NodeId
+from batonpass.server.services.identity import bootstrap
+from batonpass.store.open import open_store
+from batonpass.testing.clock import SharedClock
+from batonpass.testing.points import environment
+from batonpass.testing.processes import ServerProcess, server_process
+from batonpass.testing.repos import Repo, make_repo, person_environment
+from batonpass.worker.app import run_once
+from batonpass.worker.dispatch.launch import Order
+from batonpass.worker.journal import Journal, RunFolder, RunRecord
+from batonpass.worker.proc import Graces
+from batonpass.worker.server_graph import ServerGraph
+from batonpass.worker.settings import Settings
+
+DATE: Final = "2026-11-30"
+BRISK: Final = Graces(interrupt_s=0.3, terminate_s=0.5, kill_s=5)
+END_S_MAX: Final = 40.0
+"""How long a test waits for a worker to end by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerProcess:
+    """A worker in a process of its own, and the home its runs are kept in."""
+
+    process: subprocess.Popen[str]
+    home: Path
+
+    def died(self) -> int:
+        """Wait until the process has ended, by itself or at a point armed to kill it, and return its status."""
+        return self.process.wait(END_S_MAX)
+
+    def said(self) -> str:
+        """Wait until the process has ended, and return what it said."""
+        out, _ = self.process.communicate(timeout=END_S_MAX)
+        return out
+
+    def stop(self) -> None:
+        """Freeze the process, as a suspended machine does."""
+        self.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOWAIT)
+
+    def resume(self) -> None:
+        """Let a frozen process go on."""
+        self.process.send_signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """End the process as kill -9 does; safe twice."""
+        self.process.kill()
+        self.process.wait(END_S_MAX)
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """What a story is played with. `person` speaks as an admin, `agent` with the standing token of `agent_id`."""
+
+    server: ServerProcess
+    person: Client
+    agent: Client
+    agent_id: AgentId
+    agent_token: str
+    repo: Repo
+    folder: Path
+
+    def add_item(self, node: str, *, project: str, type: str = "task") -> NodeId:  # noqa: A002 — the field's name
+        """File an item that agents may take, and return its id."""
+        item = {
+            "id": node,
+            "type": type,
+            "title": f"Title of {node}",
+            "summary": f"Summary of {node}",
+            "date": DATE,
+            "project": project,
+            "readiness": "agent",
+            "body": f"Text of {node}.",
+        }
+        (result,) = self.person.put_nodes([item]).results
+        assert result.ok, result
+        return NodeId(node)
+
+    @contextmanager
+    def worker(
+        self, *command: str, project: str, points: str = "", home: Path | None = None, token: str | None = None
+    ) -> Iterator[WorkerProcess]:
+        """Start a worker for one round; it is killed at the end of the block if it has not ended by then."""
+        home = home or self.folder / "baton"
+        argv = [sys.executable, "-m", "batonpass.testing.fleet", "--", *command]
+        environ = {
+            **self.repo.person,
+            "BATON_SERVER": self.server.url,
+            "BATON_TOKEN": token or self.agent_token,
+            "BATON_HOME": str(home),
+            "BATON_PROJECT": project,
+        }
+        process = subprocess.Popen(
+            argv, cwd=self.repo.folder, env=environment(points, environ), stdout=subprocess.PIPE, text=True
+        )
+        with process:
+            worker = WorkerProcess(process, home)
+            try:
+                yield worker
+            finally:
+                worker.resume()
+                worker.kill()
+
+    def start_again(self, project: str, *command: str) -> list[str]:
+        """Do a worker's next round here and now, with `command` for whatever it takes; return what it said."""
+        settings = Settings(home=self.folder / "baton", inherited=self.repo.person, graces=BRISK)
+        order = Order(command or ("true",), self.repo.folder, project=project)
+        said: list[str] = []
+        run_once(ServerGraph(self.agent), settings, order, say=said.append)
+        return said
+
+    def runs(self, project: str, *, home: Path | None = None) -> list[tuple[RunFolder, RunRecord]]:
+        """Return the runs of a project that a home has on record, the oldest first."""
+        folders = Journal(home or self.folder / "baton").runs()
+        return [(run, record) for run in folders if (record := run.read()).project == project]
+
+    def is_leased(self, node: NodeId) -> bool:
+        """Whether somebody holds the node, in force or lapsed."""
+        return self.person.node(node).lease is not None
+
+    def related(self, node: NodeId) -> list[NodeId]:
+        """Return the nodes that relate to `node`: its reports and findings."""
+        edges = self.person.edges(node, direction="in", types=["relates-to"]).edges
+        return [NodeId(edge.src) for edge in edges]
+
+
+@contextmanager
+def fleet(url: str, folder: Path, *, clock: SharedClock | None = None) -> Iterator[Fleet]:
+    """Serve the empty database at `url` and make a person, an agent and a repository in `folder`."""
+    token = asyncio.run(_first_token(url, clock))
+    repo = make_repo(folder / "project", person_environment(folder / "home"))
+    with ExitStack() as stack:
+        server = stack.enter_context(server_process(url, clock=clock))
+        person = stack.enter_context(Client(server.url, token))
+        agent_id = AgentId(HolderId(person.add_agent(label="mill").id))
+        agent_token = person.mint_standing_token(agent_id, label="fleet").token
+        agent = stack.enter_context(Client(server.url, agent_token))
+        yield Fleet(server, person, agent, agent_id, agent_token, repo, folder)
+
+
+async def _first_token(url: str, clock: SharedClock | None) -> str:
+    store = await open_store(url, clock=clock)
+    try:
+        _, secret = await bootstrap(store, name="Ada Admin", email="ada@example.org")
+        return secret.reveal()
+    finally:
+        await store.close()
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Do one round as a worker of the box that the environment describes."""
+    _, *command = arguments
+    settings = Settings(home=Path(os.environ["BATON_HOME"]), inherited=dict(os.environ), graces=BRISK)
+    order = Order(tuple(command), Path.cwd(), project=os.environ["BATON_PROJECT"])
+    with Client(os.environ["BATON_SERVER"], os.environ["BATON_TOKEN"]) as client:
+        run_once(ServerGraph(client), settings, order, say=print, owns_process=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

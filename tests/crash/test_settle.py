@@ -1,0 +1,104 @@
+"""A worker killed with -9 at every named point of a run: no report is lost, and nothing is released without it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Final
+
+import pytest
+
+from batonpass.core.outcome import Terminal
+from batonpass.testing.fleet import Fleet
+from batonpass.worker import git, proc
+from batonpass.worker.journal import State
+
+REPORT: Final = "echo Half of it works. > $BATON_REPORT"
+DECLINE: Final = "echo DECLINED: done already > $BATON_REPORT"
+
+SETTLE: Final = (
+    "child.exited settle.locked settle.stopped final.read spool.tmp spool.renamed settle.revoked settle.read"
+    " report.sent report.filed release.sent released record.settled"
+).split()
+SETTLE_A_DECLINE: Final = "settle.read report.sent finding.filed readiness.cleared release.sent released".split()
+LAUNCH: Final = "lease.taken token.minted worktree.added child.started".split()
+
+
+def killed(box: Fleet, project: str, script: str, point: str) -> None:
+    """Run a worker that is killed at `point`."""
+    with box.worker("sh", "-c", script, project=project, points=f"{point}:kill") as worker:
+        assert worker.died() == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("point", SETTLE)
+def test_a_report_survives_its_worker_at_any_point_and_is_filed_before_the_lease_goes(box: Fleet, point: str) -> None:
+    project = f"report-{point.replace('.', '-')}"
+    node = box.add_item(f"task-{project}", project=project)
+
+    killed(box, project, REPORT, point)
+
+    assert box.is_leased(node) or box.related(node), "released without its report"
+    box.start_again(project)
+    (_, record), *_ = box.runs(project)
+    assert record.is_settled
+    assert (record.terminal_state, record.terminal_enforced) == (Terminal.REPORTED, True)
+    assert box.related(node) == [record.report_node_id]
+    assert "Half of it works." in box.person.node(box.related(node)[0]).body
+    assert not box.is_leased(node)
+    assert record.state is (State.VANISHED if point == "child.exited" else State.DONE)
+
+
+@pytest.mark.parametrize("point", SETTLE_A_DECLINE)
+def test_a_decline_survives_its_worker_at_any_point(box: Fleet, point: str) -> None:
+    project = f"decline-{point.replace('.', '-')}"
+    node = box.add_item(f"task-{project}", project=project)
+
+    killed(box, project, DECLINE, point)
+
+    assert box.is_leased(node) or box.related(node), "released without its finding"
+    said = box.start_again(project)
+    ((_, record),) = box.runs(project)
+    assert (record.terminal_state, record.declined_reason) == (Terminal.DECLINED, "done already")
+    assert box.related(node) == [record.finding_node_id]
+    assert not box.is_leased(node)
+    assert box.person.node(node).frontmatter.get("readiness") is None
+    assert f"{node}: left alone, nobody has made it ready for an agent" in said
+
+
+@pytest.mark.parametrize("point", LAUNCH)
+def test_a_launch_that_died_gives_its_item_back_at_the_next_start(box: Fleet, point: str) -> None:
+    project = f"launch-{point.replace('.', '-')}"
+    node = box.add_item(f"task-{project}", project=project)
+
+    killed(box, project, "sleep 3600", point)
+
+    assert box.is_leased(node)
+    box.start_again(project)
+    (_, record), (_, second) = box.runs(project)
+    assert record.is_settled
+    assert record.state is State.VANISHED
+    assert not proc.Crew(record.run_id).look()
+    assert second.node_id == node
+    assert not box.is_leased(node)
+    assert len(git.worktrees(box.repo.checkout)) == 1
+
+
+def test_a_worker_killed_while_its_child_works_leaves_a_child_that_the_next_start_stops(box: Fleet) -> None:
+    node = box.add_item("task-orphan", project="orphan")
+    ready = box.folder / "orphan-ready"
+    os.mkfifo(ready)
+    script = f"{REPORT}; echo > {ready}; exec sleep 3600"
+
+    with box.worker("sh", "-c", script, project="orphan") as worker:
+        ready.read_text()
+        worker.kill()
+    ready.unlink()
+    ((_, record),) = box.runs("orphan")
+    orphans = proc.Crew(record.run_id).look()
+    assert orphans
+
+    box.start_again("orphan")
+
+    assert not any(map(proc.is_alive, orphans))
+    assert box.related(node)
+    assert not box.is_leased(node)
