@@ -178,7 +178,7 @@ def test_credentials_that_others_can_read_are_refused_with_the_remedy(tmp_path: 
 
 def test_saved_credentials_come_back_and_are_the_owners_alone(tmp_path: Path) -> None:
     home = tmp_path / "new"
-    stored = Credentials({A: Token(PAT, person="person-a")}, Local(Token(PAT), Token(AGT), incarnation="i1"))
+    stored = Credentials({A: Token(PAT, person="person-a")}, Local(Token(PAT), Token(AGT)))
 
     with config.changing(home):
         config.save_credentials(home, stored)

@@ -19,6 +19,7 @@ from batonpass.wire import leases as wire
 from batonpass.wire.status import StatusReply
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 READ_S_MAX: Final = 30.0
 """How long an answer may take. The server bounds its own waits far below (D44)."""
@@ -38,12 +39,12 @@ class Repeat(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Generic[T]):
+class Call(Generic[T_co]):
     """One request, and the wire struct that its 2xx answer is decoded to."""
 
     method: str
     path: str
-    reply: type[T]
+    reply: type[T_co]
     query: tuple[tuple[str, str], ...] = ()
     body: bytes | None = None
     repeat: Repeat = Repeat.SAFE
