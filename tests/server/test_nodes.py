@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from typing import Any, Final
 
@@ -16,7 +17,6 @@ from batonpass.core.ids import NodeId
 from batonpass.store import nodes
 from batonpass.store.events import StoredEvent, events_after
 from batonpass.testing.clock import ManualClock
-from batonpass.testing.points import held
 from batonpass.testing.server import InProcessServer
 
 pytestmark = pytest.mark.anyio
@@ -456,12 +456,29 @@ async def test_long_ids_and_titles_never_reach_the_database(server: InProcessSer
         assert fits["details"] == [f"id: {size} bytes; the limit is 200 bytes"]
 
 
+@asynccontextmanager
+async def meeting(name: str) -> AsyncIterator[None]:
+    """Let each of two racers wait at `name` for the other, for as long as it takes to see that it does not come."""
+    arrivals, both = 0, asyncio.Event()
+
+    async def meet() -> None:
+        nonlocal arrivals
+        arrivals += 1
+        if arrivals > 1:
+            both.set()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(both.wait(), NOTICE_S)
+
+    points.armed_async[name] = meet
+    try:
+        yield
+    finally:
+        del points.armed_async[name]
+
+
 async def test_of_two_who_create_one_node_at_once_one_is_told_it_exists(server: InProcessServer) -> None:
-    async with held("edge.written") as door:
-        racers = [asyncio.create_task(put_one(server, node("task-a", title=title))) for title in ("One", "Two")]
-        await door.reached()
-        door.open()
-        results = await asyncio.gather(*racers)
+    async with meeting("edge.written"):
+        results = await asyncio.gather(*(put_one(server, node("task-a", title=title)) for title in ("One", "Two")))
 
     assert sorted(result["status"] for result in results) == ["created", "error"]
     assert {result.get("code") for result in results} == {None, "conflict"}
@@ -472,26 +489,14 @@ async def test_two_who_would_close_a_cycle_together_do_not(server: InProcessServ
     await put(server, *(node(f"task-{name}") for name in "abcd"))
     for src, dst in ("bc", "da"):
         await server.ask("POST", f"/v1/nodes/task-{src}/edges", {"type": "blocks", "to": f"task-{dst}"})
-    arrivals, both = 0, asyncio.Event()
 
-    async def meet() -> None:
-        nonlocal arrivals
-        arrivals += 1
-        if arrivals == 2:
-            both.set()
-        with suppress(TimeoutError):
-            await asyncio.wait_for(both.wait(), NOTICE_S)
-
-    points.armed_async["edge.written"] = meet
-    try:
+    async with meeting("edge.written"):
         answers = await asyncio.gather(
             *(
                 server.send("POST", f"/v1/nodes/task-{src}/edges", {"type": "blocks", "to": f"task-{dst}"})
                 for src, dst in ("ab", "cd")
             )
         )
-    finally:
-        del points.armed_async["edge.written"]
 
     assert sorted(answer.status_code for answer in answers) == [200, 422]
 
