@@ -12,11 +12,6 @@ from batonpass.testing.server import InProcessServer, in_process_server
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def clock() -> ManualClock:
     """The database's clock."""
     return ManualClock()
