@@ -37,6 +37,7 @@ from batonpass.core.identity import agent_id_for, parse_email, parse_name
 from batonpass.server.app import create_app
 from batonpass.server.services.bundle import Services
 from batonpass.server.services.identity import bootstrap, reissue
+from batonpass.server.sockets import listen
 from batonpass.store.base import Store
 from batonpass.store.open import open_store, sqlite_path
 
@@ -131,7 +132,7 @@ def serve_local(home: Path) -> Iterator[ServedLocal]:
     """
     import uvicorn
 
-    with local_server(database_url(home)) as local, socket.create_server((LOOPBACK, 0)) as listening:
+    with local_server(database_url(home)) as local, listen(LOOPBACK, 0) as listening:
         person, agent = person_token(local, home), agent_token(local, home)
         server = uvicorn.Server(http_config(local.app, shutdown_s_max=SHUTDOWN_S_MAX))
         serving = local.portal.start_task_soon(server.serve, [listening])

@@ -27,6 +27,7 @@ from batonpass.client import config
 from batonpass.core.errors import Invalid
 from batonpass.server.app import create_app
 from batonpass.server.services.bundle import Services
+from batonpass.server.sockets import listen
 from batonpass.store.open import open_store
 
 DB: Final = "BATON_DB"
@@ -131,7 +132,7 @@ async def _serve(url: str, host: str, port: int, *, as_json: bool) -> int:
 def _bind(host: str, port: int) -> socket.socket:
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        return socket.create_server(address[:2], family=family)
+        return listen(*address[:2], family=family)
     except OSError as error:
         raise Invalid(f"cannot listen on {host}, port {port}: {error.strerror or error}", field="host") from error
 

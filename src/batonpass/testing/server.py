@@ -11,7 +11,6 @@ import argparse
 import asyncio
 import json
 import os
-import socket
 import sys
 import threading
 import time
@@ -31,6 +30,7 @@ from batonpass.server.app import create_app
 from batonpass.server.services.bundle import Services
 from batonpass.server.services.identity import Identity, bootstrap
 from batonpass.server.services.tokens import Tokens
+from batonpass.server.sockets import listen
 from batonpass.store.base import Store
 from batonpass.store.open import open_store
 from batonpass.testing.clock import SharedClock
@@ -125,7 +125,7 @@ async def serve(url: str, *, clock: Clock | None, port: int) -> None:
     """Serve the database at `url` on 127.0.0.1, telling standard output the port, until a signal says stop."""
     store = await open_store(url, clock=clock)
     try:
-        with socket.create_server(("127.0.0.1", port)) as listening:
+        with listen("127.0.0.1", port) as listening:
             server = uvicorn.Server(
                 uvicorn.Config(create_app(store), access_log=False, log_level="warning", lifespan="off")
             )
