@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Final
 
 import psutil
 
@@ -16,6 +17,9 @@ from batonpass.core.clock import Clock, DatabaseClock
 from batonpass.store import migrate
 from batonpass.store.migrate import Migration, SchemaStatus
 from batonpass.store.open import dialect_of, open_session, sqlite_path
+
+COMMAND_CHARS_MAX: Final = 80
+"""How much of a process's command line a message shows."""
 
 
 class Standing(StrEnum):
@@ -157,8 +161,14 @@ def processes_using(path: Path) -> tuple[User, ...]:
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             if process.pid != os.getpid() and any(opened.path == target for opened in process.open_files()):
-                users.append(User(process.pid, " ".join(process.cmdline())[:100] or process.name()))
+                users.append(User(process.pid, _one_line(process.cmdline()) or process.name()))
     return tuple(users)
+
+
+def _one_line(argv: Sequence[str]) -> str:
+    """Return a command as one line that fits into a message."""
+    line = " ".join(" ".join(argv).split())
+    return line if len(line) <= COMMAND_CHARS_MAX else line[: COMMAND_CHARS_MAX - 1] + "…"
 
 
 def _is_locked(lock: Path) -> bool:
