@@ -90,7 +90,6 @@ CREATE TABLE edges (
     type text COLLATE "C" NOT NULL,
     dst text COLLATE "C" NOT NULL,
     attrs text NOT NULL DEFAULT '{}',
-    position integer NOT NULL,
     by_person boolean NOT NULL,
     created_at bigint NOT NULL,
     PRIMARY KEY (src, type, dst)

@@ -90,7 +90,6 @@ CREATE TABLE edges (
     type TEXT NOT NULL,
     dst TEXT NOT NULL,
     attrs TEXT NOT NULL DEFAULT '{}',
-    position INTEGER NOT NULL,
     by_person INTEGER NOT NULL,
     created_at INTEGER NOT NULL,
     PRIMARY KEY (src, type, dst)

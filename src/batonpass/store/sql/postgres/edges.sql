@@ -6,8 +6,8 @@ ORDER BY src, type, dst;
 
 -- name: put(rows)!
 -- New edges, and new attributes of edges that are there: who wrote those is who wrote the edge.
-INSERT INTO edges (src, type, dst, attrs, position, by_person, created_at)
-SELECT src, type, dst, attrs, 0, by_person, at
+INSERT INTO edges (src, type, dst, attrs, by_person, created_at)
+SELECT src, type, dst, attrs, by_person, at
 FROM jsonb_to_recordset(:rows::jsonb) AS n (src text, type text, dst text, attrs text, by_person boolean, at bigint)
 ORDER BY src, type, dst
 ON CONFLICT (src, type, dst) DO UPDATE SET attrs = excluded.attrs, by_person = excluded.by_person;

@@ -6,8 +6,8 @@ ORDER BY src, type, dst;
 
 -- name: put(rows)!
 -- New edges, and new attributes of edges that are there: who wrote those is who wrote the edge.
-INSERT INTO edges (src, type, dst, attrs, position, by_person, created_at)
-SELECT value ->> 'src', value ->> 'type', value ->> 'dst', value ->> 'attrs', 0, value ->> 'by_person', value ->> 'at'
+INSERT INTO edges (src, type, dst, attrs, by_person, created_at)
+SELECT value ->> 'src', value ->> 'type', value ->> 'dst', value ->> 'attrs', value ->> 'by_person', value ->> 'at'
 FROM json_each(:rows) WHERE true
 ON CONFLICT (src, type, dst) DO UPDATE SET attrs = excluded.attrs, by_person = excluded.by_person;
 
