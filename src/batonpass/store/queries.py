@@ -34,7 +34,7 @@ def load(dialect: str) -> Mapping[str, Query]:
     """Return every statement of `dialect` by its dotted name."""
     queries: dict[str, Query] = {}
     for path in sorted((SQL / dialect).glob("*.sql")):
-        loaded = aiosql.from_path(path, ADAPTERS[dialect])
+        loaded = aiosql.from_path(path, ADAPTERS[dialect], encoding="utf-8")  # whatever the locale is
         for name in loaded.available_queries:
             if name.endswith("_cursor"):
                 continue
