@@ -88,7 +88,7 @@ def sqlite_session(path: Path, *, read_only: bool = False) -> Iterator[migrate.S
     refuse_network(path)
     try:
         connection = inspect(path) if read_only else connect(path)
-    except sqlite3.Error as error:
+    except (sqlite3.Error, OSError) as error:
         raise Unavailable(f"cannot open the database file {path}: {error}") from error
     try:
         connection.execute(f"PRAGMA busy_timeout = {UPGRADE_WAIT_MS}")

@@ -346,7 +346,6 @@ class _FileLocks:
     def __init__(self, path: Path) -> None:
         self._turnstile = _open_lock(path, "turnstile")
         self._writer = _open_lock(path, "writer")
-        self._pending: asyncio.Future[None] | None = None
 
     async def acquire(self, *, on_wait: Callable[[Unavailable], None]) -> None:
         """Take the writer's lock; every `LOCK_WAIT_S_MAX` of waiting, tell `on_wait`."""
@@ -389,7 +388,9 @@ class _FileLocks:
 
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
-    """Return a connection with the settings every one of ours has."""
+    """Return a connection with the settings every one of ours has; a new file is its owner's alone."""
+    if not read_only:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     connection = sqlite3.connect(
         path,
         isolation_level=None,
