@@ -800,6 +800,47 @@ async def test_a_key_that_is_used_for_another_mint_is_refused(fleet: Fleet) -> N
         assert response.status_code == status
 
 
+async def test_a_token_that_another_process_has_revoked_makes_nothing_that_outlives_it(fleet: Fleet) -> None:
+    """It is remembered here for five seconds yet; a successor minted meanwhile would be good for a year."""
+    epoch = await fleet.claim(fleet.mill)
+    for token in (fleet.server.admin_token, fleet.bob, fleet.mill):
+        assert (await fleet.server.send("GET", "/v1/me", token=token)).status_code == 200
+    async with fleet.server.store.write(SYSTEM, Fences()) as tx:
+        hashes = [hash_of(Secret(token)) for token in (fleet.server.admin_token, fleet.bob, fleet.mill)]
+        tokens.revoke(tx, hashes, now=await tx.now())
+
+    makes: list[tuple[str, str, dict[str, object]]] = [
+        (fleet.bob, "/v1/me/tokens", {}),
+        (fleet.bob, "/v1/agents", {"label": "x"}),
+        (fleet.bob, "/v1/agents/agent-mill/token", {"standing": True}),
+        (fleet.mill, "/v1/agents/agent-mill/token", {"lease": {"node": "task-1", "epoch": epoch}}),
+        (fleet.server.admin_token, "/v1/admin/tokens", {"person": "person-bob"}),
+        (fleet.server.admin_token, "/v1/admin/people", {"name": "Eve", "email": "eve@x"}),
+        (fleet.server.admin_token, "/v1/admin/agents", {"label": "x", "owner": "person-bob"}),
+    ]
+    answers = [refusal(await fleet.server.send("POST", path, body, token=token)) for token, path, body in makes]
+
+    assert (await fleet.server.send("GET", "/v1/me", token=fleet.bob)).status_code == 200, "it is remembered"
+    assert answers == [(401, "unauthorized")] * len(makes)
+
+
+async def test_who_is_an_admin_no_more_makes_no_admins_meanwhile(fleet: Fleet) -> None:
+    dee = await fleet.server.add_person("Dee", admin=True)
+    assert (await fleet.server.ask("GET", "/v1/me", token=dee))["is_admin"]
+    await fleet.server.ask("DELETE", "/v1/nodes/person-dee/edges", {"type": "stewards", "to": "org-root"})
+
+    makes: list[tuple[str, dict[str, object]]] = [
+        ("/v1/admin/people", {"name": "Eve", "email": "eve@x", "admin": True}),
+        ("/v1/admin/tokens", {"person": "person-ada-admin"}),
+        ("/v1/admin/agents", {"label": "x", "owner": "person-ada-admin"}),
+        ("/v1/agents/agent-mill/token", {"standing": True}),
+    ]
+    answers = [refusal(await fleet.server.send("POST", path, body, token=dee)) for path, body in makes]
+
+    assert (await fleet.server.ask("GET", "/v1/me", token=dee))["is_admin"], "it is remembered"
+    assert answers == [(403, "forbidden")] * len(makes)
+
+
 # Secrets stay where they belong
 
 

@@ -23,7 +23,7 @@ from batonpass.core.nodes import Authored, Node
 from batonpass.core.tokens import Kind, Secret
 from batonpass.server.services.change import Caller, Change, Replayed, change
 from batonpass.server.services.editor import Deed, Editor, Step
-from batonpass.server.services.principals import Principals, principal_of, require_admin
+from batonpass.server.services.principals import Principals, principal_of, require_admin, require_current
 from batonpass.server.services.tokens import Entropy, Minted, Wish, mint, require_person
 from batonpass.store import identity, tokens
 from batonpass.store.base import SYSTEM, Fences, Store, Tx, retried
@@ -85,6 +85,7 @@ class Identity:
         async with change(self._store, caller, onto=frozenset()) as made:
             if made.replayed is not None:
                 return made.replayed
+            require_admin(await require_current(made.tx, made.now))
             person = Person(new.id or person_id_for(new.name), new.name, new.email, made.now, is_admin=new.is_admin)
             await _require_new_person(made.tx, person)
             node = await _put_node(made, _person_node(person))
@@ -113,25 +114,29 @@ class Identity:
         self, caller: Caller, new: NewAgent, *, warnings: Sequence[str] = ()
     ) -> wire.AgentReply | Replayed:
         """Make an agent of the person who asks, and its node. An agent makes no agents."""
-        principal = caller.principal
-        if not principal.is_person or principal.person is None:
-            raise Forbidden("agents are made by the person who will own them, under a personal token")
-        return await self._create_agent(caller, principal.person, new, warnings)
+        return await self._create_agent(caller, _owner(caller.principal), new, may=_owner, warnings=warnings)
 
     async def create_agent_for(
         self, caller: Caller, owner: PersonId, new: NewAgent, *, warnings: Sequence[str] = ()
     ) -> wire.AgentReply | Replayed:
         """Make an agent of `owner`; an admin's."""
         require_admin(caller.principal)
-        return await self._create_agent(caller, owner, new, warnings)
+        return await self._create_agent(caller, owner, new, may=require_admin, warnings=warnings)
 
     @retried
     async def _create_agent(
-        self, caller: Caller, owner: PersonId, new: NewAgent, warnings: Sequence[str]
+        self,
+        caller: Caller,
+        owner: PersonId,
+        new: NewAgent,
+        *,
+        may: Callable[[Principal], object],
+        warnings: Sequence[str],
     ) -> wire.AgentReply | Replayed:
         async with change(self._store, caller, onto=frozenset()) as made:
             if made.replayed is not None:
                 return made.replayed
+            may(await require_current(made.tx, made.now))
             person = await require_person(made.tx, owner)
             agent = Agent(new.id or agent_id_for(new.label), person.id, new.label, new.pubkey, made.now)
             if not await identity.add_agent(made.tx, agent):
@@ -203,6 +208,13 @@ def _put_first_token(tx: Tx, person: Person, *, now: Instant, entropy: Entropy) 
     minted = mint(Kind.PERSONAL, person, FIRST_TOKEN, now=now, entropy=entropy)
     tokens.add(tx, minted.token)
     return minted
+
+
+def _owner(principal: Principal) -> PersonId:
+    """Return the person who asks, who will own the agent; an agent makes no agents."""
+    if not principal.is_person or principal.person is None:
+        raise Forbidden("agents are made by the person who will own them, under a personal token")
+    return principal.person
 
 
 async def _require_new_person(tx: Tx, person: Person) -> None:

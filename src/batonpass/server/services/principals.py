@@ -4,8 +4,11 @@
                   └─▶ row of the hash, its person, its agent ──▶ Principal, or Unauthorized
 
 A revocation is heard of at once in the process that made it, and within 5 s
-in the others. A run token does not depend on that: the lease row names it, and
-every write under it looks there with the row locked.
+in the others. Two kinds of write do not rest on that memory. Under a run token
+every one looks at the lease row, which names the token. And what outlives the
+request, a token, a person, an agent, is made by the caller as `require_current`
+reads it anew: a stolen token that was revoked elsewhere a second ago mints no
+successor.
 
 Requests that miss together share one look-up. One that began before a
 revocation was committed may have read the row as it was; `forget` cuts it off
@@ -27,7 +30,7 @@ from batonpass.core.identity import Kind, Principal
 from batonpass.core.ids import Instant, TokenHash
 from batonpass.core.tokens import Scope, Secret, Token, hash_of, well_formed
 from batonpass.store import tokens
-from batonpass.store.base import Store, now_asked
+from batonpass.store.base import Store, Tx, now_asked
 from batonpass.store.tokens import KnownToken
 
 REMEMBERED_S_MAX: Final = 5.0
@@ -143,6 +146,17 @@ def require_admin(principal: Principal) -> None:
     """Raise `Forbidden` unless an admin's own token asks (D40)."""
     if not (principal.is_person and principal.is_admin):
         raise Forbidden("this is an admin's: a person who stewards org-root, under a token of their own")
+
+
+async def require_current(tx: Tx, now: Instant) -> Principal:
+    """Return the transaction's caller as its token reads now, locked to the end; `Unauthorized` if it has ended."""
+    token = tx.principal.token
+    locked = await tokens.lock(tx, [token])
+    (rows,) = await tx.fetch(tokens.known_asked(token))
+    known = tokens.known(rows)
+    if known is None or token not in locked or not known.token.valid(now):
+        raise Unauthorized(UNKNOWN)
+    return principal_of(known)
 
 
 def _retrieved(task: asyncio.Task[Principal]) -> None:

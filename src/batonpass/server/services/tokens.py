@@ -47,7 +47,7 @@ from batonpass.core.tokens import (
     without_run_token,
 )
 from batonpass.server.services.change import Caller, Change, Replayed, change
-from batonpass.server.services.principals import UNKNOWN, Principals, require_admin
+from batonpass.server.services.principals import UNKNOWN, Principals, require_admin, require_current
 from batonpass.store import identity, leases, tokens
 from batonpass.store.base import Reader, Store, Tx, retried
 from batonpass.store.tokens import ListedToken
@@ -119,16 +119,19 @@ class Tokens:
 
     async def mint_own(self, caller: Caller, wish: Wish) -> wire.PersonalTokenReply:
         """Mint a token for the person who asks."""
-        return await self._mint_personal(caller, _own_person(caller.principal), wish)
+        return await self._mint_personal(caller, _own_person(caller.principal), wish, may=_own_person)
 
     async def mint_for(self, caller: Caller, person: PersonId, wish: Wish) -> wire.PersonalTokenReply:
         """Mint a token for `person`; an admin's."""
         require_admin(caller.principal)
-        return await self._mint_personal(caller, person, wish)
+        return await self._mint_personal(caller, person, wish, may=require_admin)
 
     @retried
-    async def _mint_personal(self, caller: Caller, owner: PersonId, wish: Wish) -> wire.PersonalTokenReply:
+    async def _mint_personal(
+        self, caller: Caller, owner: PersonId, wish: Wish, *, may: Callable[[Principal], object]
+    ) -> wire.PersonalTokenReply:
         async with change(self._store, caller, onto=frozenset()) as made:
+            may(await require_current(made.tx, made.now))
             person = await require_person(made.tx, owner)
             minted = mint(Kind.PERSONAL, person, wish, now=made.now, entropy=self._entropy)
             self._put(made, minted, ends={_minted_before(made)})
@@ -143,12 +146,14 @@ class Tokens:
         kind, lease = wish.kind(), wish.lease
         changing = frozenset({lease.resource}) if lease is not None else frozenset()
         async with change(self._store, caller, onto=frozenset(), changing=changing) as made:
-            agent = await _require_managed(made.tx, agent_id, caller.principal, runs=kind is Kind.RUN)
+            principal = await require_current(made.tx, made.now)
+            agent = await _require_managed(made.tx, agent_id, principal, runs=kind is Kind.RUN)
             minted = mint(kind, agent, wish, now=made.now, entropy=self._entropy)
             before = _minted_before(made)
             ends = {before}
             if lease is not None:
-                ends.add(_name_in_lease(made, minted.token, lease, replace=wish.replace, before=before))
+                wanted = RunMint(lease, minted.token.hash, replace=wish.replace, repeats=before)
+                ends.add(_name_in_lease(made, wanted, principal))
             self._put(made, minted, ends=ends)
         return standing_reply(minted, agent) if kind is Kind.STANDING else session_reply(minted, agent)
 
@@ -351,15 +356,12 @@ def _own_person(principal: Principal) -> PersonId:
     return principal.person
 
 
-def _name_in_lease(
-    made: Change, token: Token, fence: Fence, *, replace: bool, before: TokenHash | None
-) -> TokenHash | None:
-    """Make `token` the one run token of its tenure; return the one whose place it takes, or raise the refusal."""
-    row = made.tx.locked.get(fence.resource)
+def _name_in_lease(made: Change, wanted: RunMint, principal: Principal) -> TokenHash | None:
+    """Make the token the one run token of its tenure; return whose place it takes, or raise the refusal."""
+    row = made.tx.locked.get(wanted.fence.resource)
     if row is None:
-        raise NotFound(f"there is no {fence.resource} to hold a lease on")
-    wanted = RunMint(fence, token.hash, replace=replace, repeats=before)
-    decided = decide_run_mint(row, wanted, made.caller.principal, made.now)
+        raise NotFound(f"there is no {wanted.fence.resource} to hold a lease on")
+    decided = decide_run_mint(row, wanted, principal, made.now)
     if isinstance(decided, Refused):
         raise decided.raised(made.now)
     leases.write(made.tx, [(row, decided.lease)])
