@@ -27,7 +27,7 @@ async def test_every_door_opens_and_takes_the_body_it_is_listed_with(
     populated: Populated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fleet, read = populated.fleet, bodies.read
-    taken: list[tuple[type[msgspec.Struct], bool]] = []
+    taken: list[tuple[type[msgspec.Struct] | None, bool]] = []
 
     async def watched(request: Request, kind: type[msgspec.Struct], *, published: bool) -> Any:  # noqa: ANN401
         taken.append((kind, published))

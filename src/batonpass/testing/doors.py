@@ -29,6 +29,7 @@ class Door:
 
     `kind` is what its body is decoded to, None when it takes none. `published`
     routes overlook fields that they do not know, ours refuse them (D16b).
+    `keyed` ones answer a repeated Idempotency-Key from the store (D11).
     `query` are the parameters it takes. `values` fill its path, `ends` names
     whose token a `{prefix}` is of.
     """
@@ -39,6 +40,7 @@ class Door:
     body: Mapping[str, object] = field(default_factory=dict)
     who: Who = "admin"
     published: bool = False
+    keyed: bool = False
     status: int = 200
     query: tuple[str, ...] = ()
     values: Mapping[str, str] = field(default_factory=dict)
@@ -83,11 +85,11 @@ def prefix_of(fleet: Fleet, who: Who) -> str:
 
 def _lease(template: str, kind: type[msgspec.Struct], **body: object) -> Door:
     values = {"id": FREE} if "{id}" in template else {}
-    return Door("POST", template, kind, body, "agent", published=True, values=values)
+    return Door("POST", template, kind, body, "agent", published=True, values=values)  # never keyed: see D11
 
 
 def _node(template: str, kind: type[msgspec.Struct], method: str = "POST", **body: object) -> Door:
-    return Door(method, template, kind, body, "person", published=True, values={"id": FREE})
+    return Door(method, template, kind, body, "person", published=True, keyed=True, values={"id": FREE})
 
 
 def _list(template: str, *query: str, who: Who = "admin", **values: str) -> Door:
@@ -114,7 +116,7 @@ DOORS: Final[tuple[Door, ...]] = (
         who="agent",
     ),
     # the graph
-    Door("POST", paths.NODES, nodes.PutRequest, {"nodes": [NEW_NODE]}, "person", published=True),
+    Door("POST", paths.NODES, nodes.PutRequest, {"nodes": [NEW_NODE]}, "person", published=True, keyed=True),
     _list(paths.NODES, "type", "status", "project", "assignee", "text", "limit", "after"),
     _list(paths.NODE, id=CLAIMED),
     _list(paths.NODE_EDGES, "direction", "type", "limit", "after", id=CLAIMED),
@@ -126,18 +128,23 @@ DOORS: Final[tuple[Door, ...]] = (
     _node(paths.NODE_COMMITS, nodes.CommitRequest, repo="web", sha="abcdef1"),
     # policy and status
     _list(paths.POLICY, project="mail"),
-    Door("PUT", paths.POLICY, policy.PolicyRequest, {"claim_ttl_ms": 1_800_000}, values={"project": "mail"}),
+    Door(
+        "PUT", paths.POLICY, policy.PolicyRequest, {"claim_ttl_ms": 1_800_000}, keyed=True, values={"project": "mail"}
+    ),
     _list(paths.STATUS),
     # who is who
     _list(paths.ME),
     _list(paths.AGENTS, "all", "after", "limit"),
-    Door("POST", paths.AGENTS, identity.AgentRequest, {"label": "new"}, "person", published=True, status=201),
+    Door(
+        "POST", paths.AGENTS, identity.AgentRequest, {"label": "new"}, "person", published=True, keyed=True, status=201
+    ),
     _list(paths.ADMIN_PEOPLE, "after", "limit"),
     Door(
         "POST",
         paths.ADMIN_PEOPLE,
         identity.PersonRequest,
         {"name": "Nia New", "email": "nia@example.org"},
+        keyed=True,
         status=201,
     ),
     Door(
@@ -145,10 +152,13 @@ DOORS: Final[tuple[Door, ...]] = (
         paths.ADMIN_AGENTS,
         identity.AdminAgentRequest,
         {"label": "other", "owner": "person-pat"},
+        keyed=True,
         status=201,
     ),
     # tokens
-    Door("POST", paths.AGENT_SESSION, tokens.SessionRequest, {"session": "s-door"}, "agent", published=True),
+    Door(
+        "POST", paths.AGENT_SESSION, tokens.SessionRequest, {"session": "s-door"}, "agent", published=True, keyed=True
+    ),
     Door(
         "POST",
         paths.AGENT_TOKEN,
@@ -156,16 +166,17 @@ DOORS: Final[tuple[Door, ...]] = (
         {"standing": True, "label": "door"},
         "person",
         published=True,
+        keyed=True,
         status=201,
         values={"id": AGENT},
     ),
     _list(paths.AGENT_TOKENS, "after", "limit", who="person", id=AGENT),
-    Door("DELETE", paths.AGENT_TOKEN_OF, who="person", values={"id": AGENT}, ends="run"),
+    Door("DELETE", paths.AGENT_TOKEN_OF, who="person", keyed=True, values={"id": AGENT}, ends="run"),
     _list(paths.MY_TOKENS, "after", "limit", who="person"),
-    Door("POST", paths.MY_TOKENS, tokens.PersonalTokenRequest, {"label": "door"}, "person", status=201),
+    Door("POST", paths.MY_TOKENS, tokens.PersonalTokenRequest, {"label": "door"}, "person", keyed=True, status=201),
     _list(paths.ADMIN_TOKENS, "person", "after", "limit"),
-    Door("POST", paths.ADMIN_TOKENS, tokens.AdminTokenRequest, {"person": "person-pat"}, status=201),
-    Door("DELETE", paths.MY_TOKEN, who="person", ends="person"),
-    Door("DELETE", paths.ADMIN_TOKEN, ends="person"),
+    Door("POST", paths.ADMIN_TOKENS, tokens.AdminTokenRequest, {"person": "person-pat"}, keyed=True, status=201),
+    Door("DELETE", paths.MY_TOKEN, who="person", keyed=True, ends="person"),
+    Door("DELETE", paths.ADMIN_TOKEN, keyed=True, ends="person"),
 )
 """In this order each opens, and finds what it needs of those before it."""

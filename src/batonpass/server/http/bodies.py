@@ -54,7 +54,9 @@ def parse_object(raw: bytes) -> dict[str, Any]:
     if not raw.strip():
         return {}
     try:
-        value = json.loads(raw, object_pairs_hook=_once_each, parse_constant=_no_constant, parse_float=_finite)
+        # Strictly UTF-8: given bytes, json would also read UTF-16, and surrogates that nothing below would see.
+        text = raw.decode("utf-8-sig")
+        value = json.loads(text, object_pairs_hook=_once_each, parse_constant=_no_constant, parse_float=_finite)
     except BadRequest:
         raise
     except RecursionError as error:
