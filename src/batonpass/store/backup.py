@@ -106,12 +106,12 @@ def _copy_pages(session: SqliteSession, part: Path) -> SchemaStatus:
 def _verify_pages(part: Path) -> None:
     copy = sqlite3.connect(part, isolation_level=None)
     try:
-        problems = [row[0] for row in SqliteSession(copy).ask("operations.quick_check")]
+        problems = SqliteSession(copy).ask("operations.quick_check")
     finally:
         copy.close()
-    if problems != ["ok"]:
+    if problems:
         raise Unavailable(
-            f"the copy is damaged ({problems[0]}), so the database or its disk is; run: baton db check",
+            f"the copy is damaged ({problems[0][1]}), so the database or its disk is; run: baton db check",
             retry_after_s=60,
         )
 

@@ -135,34 +135,43 @@ def check(url: str) -> Checked:
 
     Raises `SchemaNewer` when a newer version made it, `NotFound` or `Unavailable` when there is nothing to read.
     """
-    with open_session(url, read_only=True) as session, session.snapshot():
-        schema = migrate.status(session)
+    with open_session(url, read_only=True) as session:
         try:
-            return _check(session, current=standing_of(schema) is Standing.CURRENT)
+            with session.snapshot():
+                return _check(session, current=standing_of(migrate.status(session)) is Standing.CURRENT)
         except sqlite3.DatabaseError as error:
-            finding = _finding(STRUCTURE[0], ("file", str(error)))
-            return Checked((), (finding,), ("the file cannot be read, so nothing else was looked at",))
+            if error.sqlite_errorcode & 0xFF not in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
+                raise
+            return Checked((), (_finding(STRUCTURE[0], ("file", str(error))),), ("nothing else could be read",))
 
 
 def _check(session: Session, *, current: bool) -> Checked:
-    findings: list[Finding] = []
     notes: list[str] = []
-    for invariant in STRUCTURE:
-        findings += _broken(invariant, session.ask(f"check.{invariant.name}", most=FINDINGS_MAX))
-    findings += _probe(session, notes)
-    looked_at = list(STRUCTURE)
+    findings, looked_at = _structure(session, notes), [*STRUCTURE]
     if findings:
+        # Rows read from a broken page are nobody's, and reading them may fail at any point.
         notes.append("the database itself is not sound, so its rows were not looked at")
+        looked_at = []
     elif not current:
         notes.append("the schema is older than this program, so its rows were not looked at; run: baton db upgrade")
     else:
-        looked_at = list(ALL)
         for invariant in INVARIANTS:
             findings += _broken(invariant, _rows(session, invariant))
         findings += _capped(_node_findings(session))
+        looked_at = [*ALL]
     failed = {finding.invariant for finding in findings}
     passed = tuple(invariant.name for invariant in looked_at if invariant.name not in failed)
     return Checked(passed, tuple(findings), tuple(notes))
+
+
+def _structure(session: Session, notes: list[str]) -> list[Finding]:
+    """Return what the database finds wrong with itself; each question is asked only after a good answer to the last."""
+    pages, keys = STRUCTURE
+    return (
+        _broken(pages, session.ask("operations.quick_check"))
+        or [*_broken(pages, _rows(session, pages)), *_probe(session, notes)]
+        or _broken(keys, _rows(session, keys))
+    )
 
 
 def _rows(session: Session, invariant: Invariant) -> list[Row]:

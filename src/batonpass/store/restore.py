@@ -156,7 +156,12 @@ def _restore_pages(file: Path, target: Path, *, replace: bool, clock: Clock) -> 
 
 def _prepare(session: SqliteSession, file: Path, *, clock: Clock) -> RestoreReport:
     """Bring the copy up to date and begin its new incarnation, in one transaction."""
-    if (problems := session.ask("check.structure", most=1)) or (problems := session.ask("check.foreign_keys", most=1)):
+    problems = (
+        session.ask("operations.quick_check")
+        or session.ask("check.structure", most=1)
+        or session.ask("check.foreign_keys", most=1)
+    )
+    if problems:
         raise Invalid(f"{file} is damaged: {problems[0][1]}; take an older backup", field="file")
     found = migrate.status(session)
     if not found.applied or found.incarnation is None:

@@ -25,8 +25,8 @@ SELECT NOT EXISTS (
 );
 
 -- name: quick_check()
--- What is wrong with the pages of a copy just made. An archive is read again whole, and its checksums compared, instead.
-SELECT 'ok';
+-- What is wrong with the pages of the file, without comparing indexes with their tables. PostgreSQL's are its own affair.
+SELECT NULL, NULL WHERE false;
 
 -- name: copies()
 -- How each table is written out and read in: name, columns, and the statements to lock it, to copy it out, to copy it in.

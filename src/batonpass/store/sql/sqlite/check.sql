@@ -1,6 +1,9 @@
 -- name: structure(most)
 -- What the database itself finds wrong with its pages and indexes: where, and what.
-SELECT 'file', replace(replace(integrity_check, '*** in database main ***' || char(10), ''), char(10), '; ') FROM pragma_integrity_check(:most) WHERE integrity_check <> 'ok' LIMIT :most;
+SELECT 'file', replace(replace(integrity_check, '*** in database main ***' || char(10), ''), char(10), '; ')
+FROM pragma_integrity_check(:most)
+WHERE integrity_check <> 'ok'
+LIMIT :most;
 
 -- name: foreign_keys(most)
 -- Rows whose foreign key points at nothing: the table, and which row.
