@@ -14,7 +14,7 @@ import resource
 import sys
 import time
 from collections.abc import Iterator
-from itertools import count
+from itertools import count, cycle
 from typing import cast
 
 import msgspec
@@ -25,7 +25,8 @@ class Job(msgspec.Struct):
     """What to send: `path` with ``{i}`` numbered from `first`, by `connections` at once for `seconds`.
 
     Request number n is sent under token n modulo their number, so a fleet of
-    as many agents shares the work, and each renews what it claimed.
+    as many agents shares the work, and each renews what it claimed. There is
+    one body for all, or one for each token.
     """
 
     host: str
@@ -33,7 +34,7 @@ class Job(msgspec.Struct):
     tokens: list[str]
     method: str
     path: str
-    body: str
+    bodies: list[str]
     connections: int
     seconds: float
     first: int = 0
@@ -110,6 +111,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the load that one connection fewer is open."""
+        del exc
         self.load.closed()
 
 
@@ -128,8 +130,8 @@ class Load:
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.heads = [
             f"Host: {job.host}\r\nAuthorization: Bearer {token}\r\n"
-            f"Content-Type: application/json\r\nContent-Length: {len(job.body)}\r\n\r\n{job.body}"
-            for token in job.tokens
+            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}"
+            for token, body in zip(job.tokens, cycle(job.bodies), strict=False)
         ]
 
     def next_request(self) -> bytes | None:

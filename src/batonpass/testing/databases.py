@@ -79,10 +79,10 @@ class PostgresCluster:
 
 
 @contextmanager
-def postgres_cluster() -> Iterator[PostgresCluster]:
+def postgres_cluster(settings: str = SETTINGS) -> Iterator[PostgresCluster]:
     """Run a PostgreSQL server for the length of the block; its data is removed afterwards.
 
-    Works as root too: the wheel then runs the server as a user it makes.
+    `settings` are lines of its configuration. Works as root too: the wheel then runs the server as a user it makes.
     """
     with _owned_folder() as folder:
         with warnings.catch_warnings():
@@ -93,8 +93,8 @@ def postgres_cluster() -> Iterator[PostgresCluster]:
         data = folder / "data"
         server = get_server(data, cleanup_mode="delete", start=False)
         server.ensure_pgdata_inited()
-        with (data / "postgresql.conf").open("a") as settings:
-            settings.write(SETTINGS)
+        with (data / "postgresql.conf").open("a") as configuration:
+            configuration.write(settings)
         server.start()
         try:
             yield PostgresCluster(server.get_postmaster_info().socket_dir or data)

@@ -1,0 +1,112 @@
+"""`python -m bench`: measure, print a table, and with `--json` keep it whole."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import psycopg
+
+from batonpass.testing.databases import PostgresCluster, postgres_cluster
+from bench import slowdisk
+from bench.figures import Effort, Rounds
+from bench.probes import POSTGRES, SLOW_DISK, SQLITE, Probe
+from bench.report import Report, begin, show
+from bench.served import Database, seeded_postgres, seeded_sqlite, sqlite_url
+from bench.startup import startups
+
+WHOLE: Final = Effort(rounds=5, seconds=2.0)
+QUICK: Final = Effort(rounds=1, seconds=1.0)
+GROUPS: Final = ("claims", "renewals", "bulk", "next", "startup", "slow-disk")
+DATABASES: Final = ("sqlite", "postgres")
+SETTINGS: Final = """
+# As installed, that is with fsync: a commit is on the disk before it is answered.
+log_checkpoints = off
+"""
+
+
+def main() -> None:
+    """Measure what the arguments ask for."""
+    asked = _arguments()
+    effort = Effort(asked.rounds or (QUICK if asked.quick else WHOLE).rounds, (QUICK if asked.quick else WHOLE).seconds)
+    report = begin(" ".join(["python -m bench", *sys.argv[1:]]))
+    with tempfile.TemporaryDirectory(prefix="baton-bench-") as folder:
+        if "startup" in asked.only:
+            report.startups += startups(Path(folder) / "home")
+        if "sqlite" in asked.databases:
+            _sqlite(report, Path(folder), asked.only, effort)
+        if "postgres" in asked.databases:
+            _postgres(report, asked.only, effort)
+    show(report)
+    if asked.json is not None:
+        asked.json.write_bytes(msgspec.json.format(msgspec.json.encode(report)) + b"\n")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="one short round: whether it works, not how fast it is")
+    parser.add_argument("--rounds", type=int, help=f"how often everything is measured; {WHOLE.rounds} by default")
+    parser.add_argument("--only", nargs="+", choices=GROUPS, default=GROUPS, help="measure only these")
+    parser.add_argument("--databases", nargs="+", choices=DATABASES, default=DATABASES)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
+    return parser.parse_args()
+
+
+def _sqlite(report: Report, folder: Path, groups: Sequence[str], effort: Effort) -> None:
+    probes = _of(SQLITE, groups)
+    if not probes and "slow-disk" not in groups:
+        return
+    database = seeded_sqlite(folder)
+    slow = _copied(database, folder)
+    _measure(report, Rounds(database, "SQLite"), probes, effort)
+    if "slow-disk" in groups:
+        try:
+            rounds = Rounds(slow, "SQLite, 1 ms a flush", environ=slowdisk.environment(folder))
+        except slowdisk.NoSlowDisk as reason:
+            report.skipped.append(f"the slow disk: {reason}")
+        else:
+            _measure(report, rounds, SLOW_DISK, effort)
+
+
+def _postgres(report: Report, groups: Sequence[str], effort: Effort) -> None:
+    probes = _of(POSTGRES, groups)
+    if not probes:
+        return
+    with postgres_cluster(SETTINGS) as cluster:
+        report.machine.postgres = _version(cluster)
+        _measure(report, Rounds(seeded_postgres(cluster), "PostgreSQL"), probes, effort)
+
+
+def _measure(report: Report, rounds: Rounds, probes: Sequence[Probe], effort: Effort) -> None:
+    if probes:
+        report.memory.append(rounds.measure(probes, effort))
+        report.figures += rounds.figures()
+
+
+def _of(probes: Sequence[Probe], groups: Sequence[str]) -> list[Probe]:
+    return [probe for probe in probes if probe.group in groups]
+
+
+def _copied(database: Database, folder: Path) -> Database:
+    """Return a second pair of the same database, still as it was seeded."""
+    file, twin = folder / "slow.db", folder / "slow-twin.db"
+    for copy in (file, twin):
+        shutil.copyfile(database.twin, copy)
+    return replace(database, url=sqlite_url(file), twin=str(twin))
+
+
+def _version(cluster: PostgresCluster) -> str:
+    with psycopg.connect(cluster.url()) as connection:
+        ((found,),) = connection.execute("SHOW server_version").fetchall()
+    return str(found).split()[0]
+
+
+if __name__ == "__main__":
+    main()

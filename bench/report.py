@@ -1,0 +1,121 @@
+"""The whole of a run: on which machine, what came out, and a table of it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sqlite3
+from collections.abc import Iterator
+from importlib.metadata import version
+
+import msgspec
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from batonpass import __version__
+from bench.figures import Figure, Memory
+from bench.probes import ME
+from bench.startup import Startup
+
+
+class Machine(msgspec.Struct):
+    """What figures depend on besides the code."""
+
+    cores: int
+    system: str
+    processor: str
+    python: str
+    sqlite: str
+    libraries: dict[str, str]
+    postgres: str | None = None
+
+
+class Report(msgspec.Struct):
+    """A run."""
+
+    batonpass: str
+    command: str
+    machine: Machine
+    figures: list[Figure]
+    memory: list[Memory]
+    startups: list[Startup]
+    skipped: list[str]
+
+
+def machine() -> Machine:
+    """Return the facts of this machine, none of which names it."""
+    return Machine(
+        cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        system=f"{platform.system()} {platform.release().partition('-')[0]}",
+        processor=platform.machine(),
+        python=platform.python_version(),
+        sqlite=sqlite3.sqlite_version,
+        libraries={name: version(name) for name in ("starlette", "uvicorn", "uvloop", "msgspec", "psycopg")},
+    )
+
+
+def begin(command: str) -> Report:
+    """Return a report with nothing in it yet."""
+    return Report(__version__, command, machine(), [], [], [], [])
+
+
+def show(report: Report) -> None:
+    """Print `report` for a person."""
+    console = Console(width=120)
+    console.print(_about(report))
+    if report.figures:
+        console.print(_figures(report.figures))
+    for startup in report.startups:
+        console.print(
+            f"{startup.command}: {startup.seconds:.2f} s (aim {startup.aim_s:.2f}{_mark(ok=startup.ok)};"
+            f" an interpreter alone {startup.python_s:.2f} s)"
+        )
+    for memory in report.memory:
+        console.print(
+            f"{memory.database}: the server's memory {memory.started_mib:.0f} MiB when started,"
+            f" {memory.after_mib:.0f} MiB after all of the above"
+        )
+    for reason in report.skipped:
+        console.print(f"skipped: {reason}")
+
+
+def _about(report: Report) -> str:
+    facts = report.machine
+    postgres = f", PostgreSQL {facts.postgres}" if facts.postgres else ""
+    return (
+        f"batonpass {report.batonpass} on {facts.cores} cores, {facts.system} {facts.processor},"
+        f" Python {facts.python}, SQLite {facts.sqlite}{postgres}"
+    )
+
+
+def _figures(figures: list[Figure]) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name in ("", "connections"):
+        table.add_column(name, justify="left" if not name else "right")
+    for name in ("a second", "p50 ms", "p99 ms", "server µs", "limit", "a second", "ratio", "aim"):
+        table.add_column(name, justify="right")
+    for before, figure in zip([None, *figures], figures, strict=False):
+        if before is None or before.database != figure.database:
+            table.add_section()
+            table.add_row(f"[bold]{figure.database}[/]")
+        table.add_row(*_row(figure))
+    return table
+
+
+def _row(figure: Figure) -> Iterator[str]:
+    yield figure.what if figure.counts else f"{figure.what} (generator was the limit)"
+    yield str(figure.connections)
+    yield f"{figure.rate:,.0f}"
+    yield f"{figure.p50_ms:.1f}"
+    aimed = figure.p99_ms_aim
+    yield f"{figure.p99_ms:.1f}" + (f" <{aimed:.0f}{_mark(ok=figure.p99_ms < aimed)}" if aimed is not None else "")
+    yield f"{figure.server_us:.0f}"
+    yield "\n".join(beside.limit if beside.limit == ME else f"database, {beside.limit}" for beside in figure.beside)
+    yield "\n".join(f"{beside.rate:,.0f}" for beside in figure.beside)
+    yield "\n".join(f"{beside.ratio:.2f}" for beside in figure.beside)
+    yield "\n".join("" if b.aim is None else f"{b.aim:.2f}{_mark(ok=b.ok)}" for b in figure.beside)
+
+
+def _mark(*, ok: bool | None) -> str:
+    return "" if ok is None else " ✓" if ok else " ✗"

@@ -1,0 +1,105 @@
+"""What is measured on: agents with tokens of their own, and nodes, all made through the API.
+
+Node n of a pool falls to agent n modulo the pool's number of agents; that is
+also how the load generator takes tokens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from batonpass.client.client import Client
+from batonpass.core.identity import agent_id_for
+from batonpass.core.ids import NodeId
+from batonpass.wire.nodes import NODES_MAX
+from batonpass.wire.policy import PolicyRequest
+
+AGENTS: Final = 128
+MAX_CLAIMS: Final = 1_000
+"""The policy's limit of claims an agent: a few agents do here what a fleet does."""
+SESSION: Final = "race"
+"""The session of the claims that are given back after each measurement; what is held for long has none."""
+BODY: Final = "Read the failing case first, then the module it exercises. Leave the public names as they are.\n" * 6
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Nodes of one purpose, in a project of their own."""
+
+    name: str
+    count: int
+    agents: int = AGENTS
+
+    def node(self, number: int) -> NodeId:
+        """Return the id of a node by its number."""
+        return NodeId(f"task-{self.name}-{number}")
+
+    def of_agent(self, agent: int) -> list[NodeId]:
+        """Return the nodes that fall to an agent."""
+        return [self.node(number) for number in range(agent, self.count, self.agents)] if agent < self.agents else []
+
+
+CLAIMED: Final = Pool("claimed", 10_240)
+"""Free nodes to claim; more than a measurement gets through, so that each is claimed once."""
+QUEUED: Final = Pool("queued", 1_280)
+"""Free nodes that `queue/next` takes from, all ready for agents."""
+HELD: Final = Pool("held", 2_048)
+"""Nodes whose leases are renewed one by one."""
+BULK: Final = Pool("bulk", 3_200, agents=32)
+"""Nodes whose leases are renewed a hundred a call: all that an agent has."""
+
+
+class Fleet(msgspec.Struct):
+    """The tokens that were made, with which a copy of the database can be used as well."""
+
+    admin: str
+    agents: list[str]
+
+
+def seed(admin: Client, token: str) -> Fleet:
+    """Make agents, nodes and the leases that are held for long, and return the tokens."""
+    admin.put_policy("*", PolicyRequest(max_claims=MAX_CLAIMS))
+    fleet = Fleet(token, [_agent(admin, number) for number in range(AGENTS)])
+    for pool in (CLAIMED, QUEUED, HELD, BULK):
+        _fill(admin, pool)
+    for number, secret in enumerate(fleet.agents):
+        with Client(admin.server, secret) as agent:
+            for nodes in filter(None, (HELD.of_agent(number), BULK.of_agent(number))):
+                reply = agent.claim_many(nodes)
+                assert not reply.failed, reply.failed[0]
+    return fleet
+
+
+def give_back(server: str, fleet: Fleet) -> None:
+    """Release what the last measurement claimed, as each agent would."""
+    for secret in fleet.agents:
+        with Client(server, secret) as agent:
+            agent.release_held(session=SESSION)
+
+
+def _agent(admin: Client, number: int) -> str:
+    agent = agent_id_for(f"bench-{number}")
+    admin.add_agent(label=f"bench {number}", id_=agent)
+    return admin.mint_standing_token(agent).token
+
+
+def _fill(admin: Client, pool: Pool) -> None:
+    for first in range(0, pool.count, NODES_MAX):
+        numbers = range(first, min(first + NODES_MAX, pool.count))
+        reply = admin.put_nodes([_document(pool, number) for number in numbers])
+        assert all(result.ok for result in reply.results), reply.results[0]
+
+
+def _document(pool: Pool, number: int) -> dict[str, object]:
+    return {
+        "id": pool.node(number),
+        "type": "task",
+        "title": f"Task {number} of {pool.name}",
+        "summary": "One of many items of a measurement",
+        "project": pool.name,
+        "readiness": "agent",
+        "body": BODY,
+    }
