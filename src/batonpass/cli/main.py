@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from batonpass import __version__
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from batonpass.core.errors import BatonError
 
 
@@ -31,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(args: list[str]) -> int:
-    from cyclopts import CycloptsError
+    from cyclopts import CycloptsError, UnknownCommandError
 
     from batonpass.cli.commands import application
     from batonpass.cli.exits import Exit, UsageError, WorkFailed, exit_of
@@ -41,7 +43,9 @@ def _run(args: list[str]) -> int:
 
     failure: BatonError
     try:
-        code = application()(args, exit_on_error=False, print_error=False)
+        code = application()(args, console=_help_console(args), exit_on_error=False, print_error=False)
+    except UnknownCommandError as error:
+        failure = UsageError(_unknown(error.unused_tokens or args))
     except (CycloptsError, ConfigError) as error:
         failure = UsageError(str(error))
     except WorkerError as error:
@@ -52,6 +56,30 @@ def _run(args: list[str]) -> int:
         return code if isinstance(code, int) else Exit.OK
     _complain(failure, as_json="--json" in args)
     return exit_of(failure)
+
+
+def _help_console(args: list[str]) -> Console | None:
+    """Return what help is printed with, if it was asked for: like any other output it may lose its reader."""
+    if args and not {"--help", "-h"} & set(args):
+        return None
+    from rich.console import Console
+
+    class HelpConsole(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    return HelpConsole()
+
+
+def _unknown(rest: list[str]) -> str:
+    """Return what to say of a command that is not there, without importing all that are."""
+    from difflib import get_close_matches
+
+    from batonpass.cli.commands import GROUPS
+
+    names = [command.name for group in GROUPS.values() for command in group]
+    close = get_close_matches(rest[0], names, n=1)
+    return f"there is no command {rest[0]!r}; {f'baton {close[0]}?' if close else 'baton --help lists them'}"
 
 
 def _complain(error: BatonError, *, as_json: bool) -> None:
