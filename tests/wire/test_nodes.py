@@ -72,7 +72,6 @@ def test_what_the_batch_says_of_existing_nodes_holds_for_entries_that_say_nothin
         ("no front matter", None, "front matter: "),
         ({**AS_JSON, "title": 3}, "task-a", "title: must be a string, not a number"),
         ({"node": {**AS_JSON, "type": "tusk"}}, "task-a", 'type: "tusk" is not a node type; did you mean task?'),
-        ({"node": AS_TEXT, "if_exist": "skip"}, "task-a", "nodes[0]: Object contains unknown field `if_exist`"),
         ({"node": AS_TEXT, "if_exists": "merge"}, "task-a", "nodes[0]: Invalid enum value 'merge'"),
         ({"node": 3}, None, "nodes[0]: Expected `str | object`, got `int`"),
         ({"node": AS_TEXT, "if_epoch": "3"}, "task-a", "nodes[0]: Expected `int | null`, got `str`"),
@@ -106,6 +105,13 @@ def test_a_warning_of_the_body_goes_to_the_entry_it_names() -> None:
     first, second, third = wire.entries(PutRequest(nodes=[AS_TEXT, AS_JSON, 7]), warnings=warnings)
 
     assert (first.warnings, second.warnings, third.warnings) == ((), tuple(warnings[:2]), ())
+
+
+def test_a_field_beside_the_node_that_is_no_condition_is_overlooked_and_named() -> None:
+    found = entry({"node": AS_TEXT, "if_exist": "skip"})
+
+    assert isinstance(found, Put)
+    assert (found.if_exists, found.warnings) == ("error", ("nodes[0].if_exist: not a field of an entry; ignored",))
 
 
 def test_a_write_stands_on_the_tenure_and_the_fences_its_body_names() -> None:

@@ -46,7 +46,7 @@ class PutRequest(msgspec.Struct, kw_only=True):
     based_on: list[Any] = []
 
 
-class PutEntry(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class PutEntry(msgspec.Struct, kw_only=True):
     """One entry with its own conditions: `revision` is the one an update expects, `if_epoch` a tenure it stands on."""
 
     node: str | dict[str, Any]
@@ -152,7 +152,7 @@ def _entry(item: object, if_exists: IfExists, name: str, warnings: tuple[str, ..
         if_exists=options.if_exists or if_exists,
         revision=options.revision,
         if_epoch=options.if_epoch,
-        warnings=(*warnings, *reading.warnings),
+        warnings=(*warnings, *_overlooked(item, name), *reading.warnings),
     )
 
 
@@ -169,6 +169,13 @@ def _options(item: object, name: str) -> PutEntry:
             return PutEntry(node=item)
         case _:
             raise Invalid(f"{name}: must be markdown or an object, not {json_type(item)}", field=name)
+
+
+def _overlooked(item: object, name: str) -> list[str]:
+    """Return a warning for each field beside `node` that is no condition of an entry (D16b)."""
+    if not isinstance(item, dict) or "node" not in item:
+        return []
+    return [f"{name}.{key}: not a field of an entry; ignored" for key in item if key not in PutEntry.__struct_fields__]
 
 
 def _id_of(item: object) -> str | None:
