@@ -215,7 +215,7 @@ def _set_up(server: LocalServer, home: Path) -> Local:
         if stored is None or not server.opens(stored.person.token):
             person = server.portal.call(_any_token, server.store, local_person(os.environ))
             # Stored at once: after a crash here only the agent is left to be made.
-            stored = _save(home, Local(person))
+            stored = _save(home, Local(person, stored.agent if stored is not None else None))
         if stored.agent is None or not server.opens(stored.agent.token):
             with server.client(stored.person.token) as client:
                 stored = _save(home, Local(stored.person, _mint_agent_token(client)))
