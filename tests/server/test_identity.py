@@ -490,6 +490,15 @@ async def test_an_agent_that_cannot_be_made_is_refused_and_leaves_nothing(server
     assert [agent["id"] for agent in (await server.ask("GET", "/v1/agents?all=1"))["agents"]] == ["agent-taken"]
 
 
+async def test_an_agent_does_not_take_the_id_of_a_node_that_is_there(server: InProcessServer) -> None:
+    node = {"id": "agent-ghost", "type": "agent", "title": "Imported", "summary": "A node without a row."}
+    await server.ask("POST", "/v1/nodes", {"nodes": [node]})
+    response = await server.send("POST", "/v1/agents", {"label": "ghost"})
+
+    assert (response.status_code, response.json()["error"]["code"]) == (409, "conflict")
+    assert (await server.ask("GET", "/v1/agents"))["agents"] == []
+
+
 async def test_agents_are_listed_to_their_person_and_all_of_them_to_an_admin(server: InProcessServer) -> None:
     bob = await server.add_person("Bob")
     bobs = await server.add_agent("bobs", token=bob)

@@ -794,6 +794,20 @@ async def test_a_repeated_mint_of_a_run_token_is_no_second_one(fleet: Fleet) -> 
     assert refusal(await mint("k1")) == (409, "conflict"), "a late repetition may not end what came after"
 
 
+async def test_a_binding_or_an_ending_sent_again_with_its_key_gives_the_first_answer(fleet: Fleet) -> None:
+    minted = await fleet.server.ask("POST", "/v1/me/tokens", {}, token=fleet.bob)
+    requests: list[tuple[str, str, object, str]] = [
+        ("POST", "/v1/agents/session", {"session": "s1"}, fleet.mill),
+        ("DELETE", f"/v1/me/tokens/{minted['hash_prefix']}", None, fleet.bob),
+    ]
+    for method, path, body, token in requests:
+        first, second = [
+            await fleet.server.send(method, path, body, token=token, headers={"Idempotency-Key": "k"}) for _ in range(2)
+        ]
+        assert (second.status_code, second.json()) == (200, first.json())
+        assert second.headers["Idempotency-Replayed"] == "true"
+
+
 async def test_a_key_that_is_used_for_another_mint_is_refused(fleet: Fleet) -> None:
     for body, status in (({"label": "a"}, 201), ({"label": "b"}, 422)):
         response = await fleet.server.send("POST", "/v1/me/tokens", body, headers={"Idempotency-Key": "k1"})
@@ -814,6 +828,7 @@ async def test_a_token_that_another_process_has_revoked_makes_nothing_that_outli
         (fleet.bob, "/v1/agents", {"label": "x"}),
         (fleet.bob, "/v1/agents/agent-mill/token", {"standing": True}),
         (fleet.mill, "/v1/agents/agent-mill/token", {"lease": {"node": "task-1", "epoch": epoch}}),
+        (fleet.mill, "/v1/agents/session", {"session": "s1"}),
         (fleet.server.admin_token, "/v1/admin/tokens", {"person": "person-bob"}),
         (fleet.server.admin_token, "/v1/admin/people", {"name": "Eve", "email": "eve@x"}),
         (fleet.server.admin_token, "/v1/admin/agents", {"label": "x", "owner": "person-bob"}),
