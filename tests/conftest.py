@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +15,7 @@ from hypothesis import settings
 from batonpass.testing.databases import PostgresCluster, postgres_cluster
 
 if TYPE_CHECKING:
+    from batonpass.testing.crew import Gathered
     from batonpass.testing.populated import Fleet, Populated
 
 # The same examples in every run, and no deadline that a busy machine could miss. `--hypothesis-profile=explore` looks
@@ -125,6 +126,51 @@ def populated_postgres(postgres_template: tuple[str, Fleet], postgres: PostgresC
 def populated(request: pytest.FixtureRequest) -> Populated:
     """A database that has been worked with; a test that takes it runs once on each kind."""
     database: Populated = request.getfixturevalue(f"populated_{request.param}")
+    return database
+
+
+@pytest.fixture(scope="session")
+def sqlite_crew(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Mapping[str, str]]:
+    """A SQLite file in which the crew has been gathered, and its tokens; copied by whoever takes it."""
+    from batonpass.testing.crew import gather  # the server, which not every test needs
+
+    path = tmp_path_factory.mktemp("crew") / "baton.db"
+    return path, asyncio.run(gather(f"sqlite:///{path}"))
+
+
+@pytest.fixture(scope="session")
+def postgres_crew(postgres: PostgresCluster) -> tuple[str, Mapping[str, str]]:
+    """The same as a PostgreSQL database, by its name."""
+    from batonpass.testing.crew import gather  # see above
+
+    name = postgres.create_database()
+    return name, asyncio.run(gather(postgres.url(name)))
+
+
+@pytest.fixture
+def gathered_sqlite(sqlite_crew: tuple[Path, Mapping[str, str]], tmp_path: Path) -> Gathered:
+    """A SQLite file with the crew in it that is this test's alone."""
+    from batonpass.testing.crew import Gathered  # see above
+
+    template, tokens = sqlite_crew
+    return Gathered(f"sqlite:///{shutil.copy(template, tmp_path / 'crew.db')}", tokens)
+
+
+@pytest.fixture
+def gathered_postgres(postgres_crew: tuple[str, Mapping[str, str]], postgres: PostgresCluster) -> Iterator[Gathered]:
+    """A PostgreSQL database with the crew in it that is this test's alone."""
+    from batonpass.testing.crew import Gathered  # see above
+
+    template, tokens = postgres_crew
+    name = postgres.create_database(template=template)
+    yield Gathered(postgres.url(name), tokens)
+    postgres.drop_database(name)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def gathered(request: pytest.FixtureRequest) -> Gathered:
+    """A database with the crew in it; a test that takes it runs once on each kind."""
+    database: Gathered = request.getfixturevalue(f"gathered_{request.param}")
     return database
 
 

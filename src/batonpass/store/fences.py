@@ -47,11 +47,15 @@ async def lock_and_compare(tx: Tx, writers: Sequence[Writer], *, along: Sequence
 
 async def refuse_broken(tx: Tx, writer: Writer) -> None:
     """Raise `LeaseLost` for the single writer of a write, naming who holds the resource now."""
-    if not tx.broken:
-        return
-    now = await tx.now()
+    if tx.broken:
+        raise lost(tx, 0, writer, await tx.now())
+
+
+def lost(tx: Tx, position: int, writer: Writer, now: Instant) -> LeaseLost:
+    """Return the refusal of a writer whose fence is broken, naming who holds the resource at `now`."""
     fences = [*writer.fences.named, *([writer.principal.run] if writer.principal.run else [])]
-    raise LeaseLost(f"{tx.broken[0]}; nothing was written", holder=_present_holder(tx.locked, fences, now))
+    holder = _present_holder(tx.locked, fences, now)
+    return LeaseLost(f"{tx.broken[position]}; nothing was changed", holder=holder)
 
 
 def _present_holder(locked: Mapping[Resource, LockedLease], fences: Sequence[Fence], now: Instant) -> LeaseView | None:

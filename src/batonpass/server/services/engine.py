@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from batonpass.core import points
 from batonpass.core.clock import Clock
-from batonpass.core.errors import BatonError, InvalidNode, LeaseLost, NotFound
+from batonpass.core.errors import BatonError, InvalidNode, NotFound
 from batonpass.core.ids import HolderId, Instant, Resource, TokenHash
 from batonpass.core.leases import (
     Granted,
@@ -33,7 +33,7 @@ from batonpass.core.leases import (
 from batonpass.core.node_types import NODE_TYPES, JudgedBy
 from batonpass.core.policy import Policy
 from batonpass.server.services.coalesce import ALONE, Alone, Coalescer
-from batonpass.store import events, leases
+from batonpass.store import events, fences, leases
 from batonpass.store.base import Fences, Statement, Store, Tx, Writer, now_asked, retried
 from batonpass.store.leases import NodeStanding, Policies
 
@@ -162,15 +162,16 @@ class _Board:
     def answer(self, position: int, ask: Ask) -> Outcome | Alone:
         """Decide one ask on the row the ones before left."""
         request = ask.request
+        node = self.nodes.get(request.resource)
+        if (missing := _cannot_be_leased(request, node)) is not None:
+            return missing
         if self.tx.skipped & ask.fences.resources(request.principal):
             return ALONE
-        if (why := self.tx.broken.get(position)) is not None:
-            return LeaseLost(f"{why}; nothing was changed")
-        node = self.nodes.get(request.resource)
+        if position in self.tx.broken:
+            return fences.lost(self.tx, position, Writer(request.principal, ask.fences), self.now)
         lease = self.rows.get(request.resource) or self.before.get(request.resource)
-        if (missing := _cannot_be_leased(request, node, lease)) is not None:
-            return missing
-        assert lease is not None, request
+        if lease is None:  # a node has its row from the beginning, so this one began after the locks were taken
+            return NotFound(f"there is no {request.resource}")
         policy = self.policies.for_project(node.project if node is not None else None)
         answer = decide(lease, request, self._standing(request, node, policy), self.now)
         self.rows[request.resource] = answer.lease
@@ -211,17 +212,17 @@ class _Board:
         events.append(self.tx, self.happened, at=self.now)
 
 
-def _cannot_be_leased(request: Request, node: NodeStanding | None, lease: LockedLease | None) -> BatonError | None:
+def _cannot_be_leased(request: Request, node: NodeStanding | None) -> BatonError | None:
     """Return why there is nothing to lease: no such node, or a type that is not work (D10)."""
-    if node is None and (lease is None or not request.resource.startswith("record:")):
-        return NotFound(f"there is no node {request.resource}")
-    if node is not None and not NODE_TYPES[node.type].claimable:
+    if node is None:
+        is_record = request.resource.startswith("record:")
+        return None if is_record else NotFound(f"there is no node {request.resource}")
+    if not NODE_TYPES[node.type].claimable:
         claimable = ", ".join(sorted(kind.name for kind in NODE_TYPES.values() if kind.claimable))
         return InvalidNode(
             f"{node.id} is not a claimable node type",
             details=[f"type: {node.type} is not work; only work nodes can be claimed: {claimable}"],
         )
-    assert lease is not None, f"{request.resource} has no lease row"
     return None
 
 
