@@ -348,6 +348,21 @@ async def test_an_admin_may_make_an_admin_by_an_edge(server: InProcessServer) ->
     assert ben
 
 
+async def test_who_is_an_admin_no_more_makes_no_admins_by_an_edge_meanwhile(server: InProcessServer) -> None:
+    dee = await server.add_person("Dee", admin=True)
+    ben = await server.add_person("Ben")
+    assert (await server.ask("GET", "/v1/me", token=dee))["is_admin"]
+    await server.ask("DELETE", "/v1/nodes/person-dee/edges", {"type": "stewards", "to": "org-root"})
+
+    response = await server.send(
+        "POST", "/v1/nodes/person-ben/edges", {"type": "stewards", "to": "org-root"}, token=dee
+    )
+
+    assert (await server.ask("GET", "/v1/me", token=dee))["is_admin"], "it is remembered"
+    assert (response.status_code, response.json()["error"]["code"]) == (403, "forbidden")
+    assert (await server.ask("GET", "/v1/me", token=ben))["is_admin"] is False
+
+
 async def test_a_token_that_may_only_read_writes_nothing(server: InProcessServer) -> None:
     reader = (await server.ask("POST", "/v1/me/tokens", {"scope": "read"}))["token"]
     await put(server, node("task-a"))

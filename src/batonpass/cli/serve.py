@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import signal
@@ -25,7 +26,7 @@ from batonpass.cli.options import Flag
 from batonpass.cli.render import print_json, say, warn
 from batonpass.client import config
 from batonpass.core.errors import Invalid
-from batonpass.server.app import create_app
+from batonpass.server.app import create_app, keep_house
 from batonpass.server.services.bundle import Services
 from batonpass.server.sockets import listen
 from batonpass.store.open import open_store
@@ -123,7 +124,9 @@ async def _serve(url: str, host: str, port: int, *, as_json: bool) -> int:
             if (await services.status()).node_count == 0:
                 warn("nobody can use this database yet; make its first person: baton init --db URL")
             server = _Server(app, as_json=as_json)
+            house = asyncio.create_task(keep_house(store), name="retention")
             await server.serve([listening])
+            house.cancel()
         finally:
             await store.close()
     return Exit.INTERRUPTED if server.ended_by is signal.SIGINT else Exit.OK

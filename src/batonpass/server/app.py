@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import asyncio
+import logging
 from http import HTTPStatus
 
 from starlette.applications import Starlette
@@ -14,9 +14,11 @@ from starlette.responses import Response
 from batonpass.core.errors import BatonError, MethodNotAllowed, NotFound
 from batonpass.server.http.call import refused
 from batonpass.server.http.routes import ROUTES
+from batonpass.server.services import retention
 from batonpass.server.services.bundle import Services
 from batonpass.store.base import Store
-from batonpass.store.open import open_store
+
+log = logging.getLogger(__name__)
 
 
 def create_app(store: Store) -> Starlette:
@@ -27,21 +29,14 @@ def create_app(store: Store) -> Starlette:
     return app
 
 
-def app_from_url(url: str) -> Starlette:
-    """Return an application that opens the store at `url` when it starts, and closes it when it stops."""
-
-    @asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        store = await open_store(url)
-        app.state.services = Services.over(store)
+async def keep_house(store: Store) -> None:
+    """Remove what is past its retention, now and every hour, until cancelled. A round that fails is only logged."""
+    while True:
         try:
-            yield
-        finally:
-            await store.close()
-
-    app = Starlette(routes=ROUTES, lifespan=lifespan, exception_handlers={HTTPException: _unrouted})
-    app.router.redirect_slashes = False
-    return app
+            await retention.sweep(store)
+        except Exception:
+            log.exception("retention.failed")
+        await asyncio.sleep(retention.EVERY.total_seconds())
 
 
 async def _unrouted(request: Request, error: Exception) -> Response:

@@ -43,15 +43,6 @@ async def insert_or_find(
     return Seen(stored_hash, status, reply)
 
 
-def store_reply(
-    tx: Tx, *, principal: HolderId, method: str, path: str, key: str, status: int, reply: str
-) -> None:
+def store_reply(tx: Tx, *, principal: HolderId, method: str, path: str, key: str, status: int, reply: str) -> None:
     """Keep the reply with the change it belongs to."""
-    tx.put(
-        q("idempotency.answer", principal=principal, method=method, path=path, key=key, status=status, reply=reply)
-    )
-
-
-def forget(tx: Tx, *, oldest: Instant) -> None:
-    """Remove replies older than `oldest`."""
-    tx.put(q("idempotency.forget", oldest=oldest))
+    tx.put(q("idempotency.answer", principal=principal, method=method, path=path, key=key, status=status, reply=reply))

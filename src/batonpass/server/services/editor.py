@@ -21,6 +21,7 @@ from batonpass.core.node_types import check_move, require_type
 from batonpass.core.nodes import Attribution, Authored, Node, Stamp
 from batonpass.core.resolution import Target, completes
 from batonpass.server.services.change import Change
+from batonpass.server.services.principals import require_current
 from batonpass.store import edges, events, nodes
 from batonpass.store.base import Retry
 from batonpass.store.edges import inbound_asked, inbound_by_target
@@ -86,7 +87,7 @@ class Editor:
         """Raise the first refusal of `steps` taken together; nothing has changed when it does."""
         for step in steps:
             node_law.require_valid(step.after)
-            _check_permission(step, self.change.caller.principal)
+            await self._check_permission(step)
             await self._check_move(step)
         await self._check_cycles(steps)
 
@@ -169,6 +170,16 @@ class Editor:
             )
         )
 
+    async def _check_permission(self, step: Step) -> None:
+        """Raise `Forbidden` for what only an admin may write; who is one is read again, since a memory may be old."""
+        if (why := _for_admins_only(step)) is None:
+            return
+        by = self.change.caller.principal
+        if by.is_admin and by.is_person:
+            by = await require_current(self.change.tx, self.change.now)
+        if not (by.is_admin and by.is_person):
+            raise Forbidden(why)
+
     async def _check_move(self, step: Step) -> None:
         """Raise `TransitionDenied` when the type's law does not allow the status now (companion 1.6)."""
         kind, new = require_type(step.after.type), step.after.status
@@ -209,18 +220,13 @@ def shown_as(principal: Principal) -> str:
     return f"{principal.id} for {person}" if principal.is_agent else person
 
 
-def _check_permission(step: Step, by: Principal) -> None:
-    """Raise `Forbidden` for what only an admin may write: who somebody is, and edges that make owners or admins."""
-    if by.is_admin and by.is_person:
-        return
+def _for_admins_only(step: Step) -> str | None:
+    """Return why only an admin may make `step`: it says who somebody is, or makes owners or admins; else None."""
     kind = require_type(step.after.type)
     if kind.identity and (step.before is None or _without_edges(step.before.authored) != _without_edges(step.after)):
-        raise Forbidden(
-            f"{step.after.id}: only an admin may write a {kind.name} here; POST /v1/agents makes your agents"
-        )
-    for edge in (*step.added, *step.removed):
-        if (why := edge_law.admin_only(step.after.id, edge.type, edge.to)) is not None:
-            raise Forbidden(why)
+        return f"{step.after.id}: only an admin may write a {kind.name} here; POST /v1/agents makes your agents"
+    verdicts = (edge_law.admin_only(step.after.id, edge.type, edge.to) for edge in (*step.added, *step.removed))
+    return next(filter(None, verdicts), None)
 
 
 def _without_edges(authored: Authored) -> Authored:

@@ -16,7 +16,3 @@ WHERE principal = :principal AND method = :method AND path = :path AND key = :ke
 -- The reply, stored in the transaction of its change.
 UPDATE idempotency_keys SET status = :status::integer, reply = :reply::text
 WHERE principal = :principal AND method = :method AND path = :path AND key = :key;
-
--- name: forget(oldest)!
--- Replies past retention.
-DELETE FROM idempotency_keys WHERE at < :oldest;
