@@ -113,3 +113,13 @@ def test_an_action_is_called_at_its_arrival_only() -> None:
             named.reach("batch.taken")
 
     assert called == [1]
+
+
+def test_every_named_point_is_reached_by_some_code() -> None:
+    code = "\n".join(
+        path.read_text() for path in Path(named.__file__).parents[1].rglob("*.py") if path.name != "points.py"
+    )
+
+    unreached = sorted(name for name in named.POINTS if f'reach("{name}")' not in code)
+
+    assert unreached == []

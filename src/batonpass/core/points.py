@@ -15,14 +15,14 @@ from typing import Final
 POINTS: Final = frozenset(
     # server
     "tx.begun lease.locked lease.clock_read lease.decided lease.written edge.written event.written"
-    " idem.inserted token.checked fence.checked next.picked next.relocked commit.sent commit.returned answer.sent"
+    " idem.inserted fence.checked next.picked next.relocked commit.sent commit.returned"
     # the coalescing queue and SQLite's group commit
     " batch.taken batch.locked batch.returned"
     " group.opened member.begun member.released group.committing group.committed"
     # the whole database: upgrades, backups, restores
     " migration.applied backup.copied backup.written restore.copied"
     # client
-    " beat.sent beat.answered claim.nonce_written claim.sent claim.answered mint.answered"
+    " beat.sent beat.answered"
     # dispatch and supervisor
     " record.written lease.taken token.minted worktree.added child.started child.exited final.read"
     " spool.tmp spool.renamed"
