@@ -1,4 +1,4 @@
-"""Whatever is sent to whichever door, the answer is an answer, in the one shape, and a refusal has changed nothing (D16b).
+"""Whatever is sent to whichever door, the answer is in the one shape, and a refusal has changed nothing (D16b).
 
 Each test walks `batonpass.testing.doors`, which has every route. A finding is a
 sentence; a test expects none.
@@ -7,112 +7,41 @@ sentence; a test expects none.
 from __future__ import annotations
 
 import json
-import secrets
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import timedelta
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
-import httpx
 import msgspec
 import pytest
 
-from batonpass.core.errors import BatonError
-from batonpass.core.ids import NODE_ID_BYTES_MAX
 from batonpass.server.http.bodies import BODY_BYTES_MAX
-from batonpass.testing.clock import ManualClock
 from batonpass.testing.doors import DOORS, Door
-from batonpass.testing.populated import FREE, Fleet, Populated, contents, serving
-from batonpass.testing.server import InProcessServer
-from batonpass.wire.errors import HTTP_STATUS
+from batonpass.testing.populated import Populated
+from batonpass.testing.walks import Try, Walk, judged, walk_through
 
 pytestmark = pytest.mark.anyio
 
 WITH_BODY: Final = [door for door in DOORS if door.kind is not None]
-STATUS_OF: Final[Mapping[str, int]] = {kind.code: status for kind, status in HTTP_STATUS.items()}
-REFUSALS: Final = range(400, 500)
-
-
-@dataclass(frozen=True, slots=True)
-class Try:
-    """One request, and what may become of it: one of `allowed`, and a refusal in the one shape."""
-
-    what: str
-    method: str
-    path: str
-    content: bytes | Sequence[bytes] | None = None
-    headers: Mapping[str, str | bytes] = field(default_factory=dict)
-    token: str | bytes | None = None
-    allowed: Sequence[int] = REFUSALS
-
-
-@dataclass(frozen=True, slots=True)
-class House:
-    """A server over a database with a little of everything in it."""
-
-    url: str
-    server: InProcessServer
-    fleet: Fleet
-    clock: ManualClock
-
-    def at(self, door: Door, what: str, **more: Any) -> Try:  # noqa: ANN401 — the fields of a Try
-        """Return a try at `door` that would work but for `more`."""
-        body = json.dumps(door.body).encode() if door.kind is not None else None
-        given: dict[str, Any] = {"path": door.path(self.fleet), "content": body, "token": door.token(self.fleet)}
-        return Try(f"{door.name}: {what}", door.method, **{**given, **more})
-
-    async def send(self, attempt: Try) -> httpx.Response:
-        """Send one request just as it is described."""
-        headers: dict[str, str | bytes] = {"Content-Type": "application/json", **attempt.headers}
-        if attempt.token is not None:
-            bearer = attempt.token if isinstance(attempt.token, bytes) else attempt.token.encode()
-            headers["Authorization"] = b"Bearer " + bearer
-        content = attempt.content if isinstance(attempt.content, bytes | None) else _chunks(attempt.content)
-        raw = [
-            (name.encode(), value if isinstance(value, bytes) else value.encode()) for name, value in headers.items()
-        ]
-        return await self.server.http.request(attempt.method, attempt.path, content=content, headers=raw)
-
-    async def findings(self, tries: Iterable[Try]) -> list[str]:
-        """Send all of `tries`, none of which may change anything; return what was wrong, a sentence each."""
-        before = contents(self.url)
-        found = [finding for attempt in tries for finding in _judged(attempt, await self.send(attempt))]
-        after = contents(self.url)
-        return found + [f"{table} has changed" for table in before if before[table] != after[table]]
-
-
-async def _chunks(parts: Sequence[bytes]) -> AsyncIterator[bytes]:
-    for part in parts:
-        yield part
-
-
-def _judged(attempt: Try, answer: httpx.Response) -> Iterator[str]:
-    if answer.status_code not in attempt.allowed:
-        yield f"{attempt.what}: {answer.status_code} {answer.text[:200]}"
-    if answer.is_error and (why := _misshapen(answer)) is not None:
-        yield f"{attempt.what}: {answer.status_code} {why}: {answer.text[:200]}"
-
-
-def _misshapen(answer: httpx.Response) -> str | None:
-    """Return what is wrong with the shape of a refusal, or None."""
-    if answer.headers.get("content-type") != "application/json":
-        return f"is {answer.headers.get('content-type')}"
-    match answer.json():
-        case {"error": {"code": str(code), "message": str(message), **rest}, **beside}:
-            if STATUS_OF.get(code) != answer.status_code:
-                return f"is no status for {code}"
-            if not message or set(rest) - {"details", "field"} or set(beside) - {"holder"}:
-                return "has something else beside or inside"
-            return None
-        case _:
-            return "is not the envelope"
+READS: Final = [door for door in DOORS if not door.writes]
+WRITES: Final = [door for door in DOORS if door.writes]
+ANSWERS: Final = range(200, 500)
+TEXT_MEBIBYTE: Final = "x" * (BODY_BYTES_MAX - 4096)
+"""As long a text as a body may hold."""
 
 
 @pytest.fixture
-async def house(populated: Populated) -> AsyncIterator[House]:
-    clock = populated.fleet.clock()
-    async with serving(populated.url, clock=clock, token=populated.fleet.admin) as server:
-        yield House(populated.url, server, populated.fleet, clock)
+async def walk(populated: Populated) -> AsyncIterator[Walk]:
+    async with walk_through(populated) as walk:
+        yield walk
+
+
+def encoded(door: Door, **fields: object) -> bytes:
+    """Return the body that opens `door`, with these fields in place of its own."""
+    return json.dumps({**door.body, **fields}).encode()
+
+
+def fields(door: Door) -> tuple[str, ...]:
+    assert door.kind is not None, door
+    return tuple(field.encode_name for field in msgspec.structs.fields(door.kind))
 
 
 # --- bodies that are none ---------------------------------------------------------------------------------------------
@@ -147,22 +76,132 @@ UNREADABLE: Final = {
 }
 
 
-async def test_a_body_that_is_no_json_object_is_a_bad_request_at_every_door(house: House) -> None:
-    tries = [house.at(door, what, content=raw, allowed=[400]) for door in WITH_BODY for what, raw in UNREADABLE.items()]
+async def test_a_body_that_is_no_json_object_is_a_bad_request_at_every_door(walk: Walk) -> None:
+    tries = [walk.at(door, what, content=raw, allowed=[400]) for door in WITH_BODY for what, raw in UNREADABLE.items()]
 
-    assert await house.findings(tries) == []
+    assert await walk.findings(tries) == []
 
 
-async def test_a_body_over_a_mebibyte_is_too_large_at_every_door_whether_it_says_so_or_not(house: House) -> None:
+async def test_a_body_over_a_mebibyte_is_too_large_at_every_door_whether_it_says_so_or_not(walk: Walk) -> None:
     filling = b" " * BODY_BYTES_MAX
     tries = [
         attempt
         for door in WITH_BODY
-        for body in [json.dumps(door.body).encode()]
         for attempt in (
-            house.at(door, "declared", content=filling + body, allowed=[413]),
-            house.at(door, "in chunks", content=[filling[:-1], body], allowed=[413]),
+            walk.at(door, "declared", content=filling + encoded(door), allowed=[413]),
+            walk.at(door, "in chunks", content=[filling[:-1], encoded(door)], allowed=[413]),
         )
     ]
 
-    assert await house.findings(tries) == []
+    assert await walk.findings(tries) == []
+
+
+# --- values of another type, and texts --------------------------------------------------------------------------------
+
+VALUES: Final[Mapping[str, object]] = {
+    "null": None,
+    "true": True,
+    "zero": 0,
+    "one": 1,
+    "minus one": -1,
+    "a half": 0.5,
+    "2⁶³": 2**63,
+    "-2⁶⁴": -(2**64),
+    "10⁴⁰⁰": 10**400,
+    "1e308": 1e308,
+    "no text": "",
+    "a blank": " ",
+    "a text": "x",
+    "an array": [],
+    "an array of null": [None],
+    "an array of numbers": [1],
+    "an array of texts": ["x"],
+    "an array of arrays": [[]],
+    "an array of objects": [{}],
+    "an object": {},
+    "an object of null": {"a": None},
+    "an object of an object": {"a": {"b": 1}},
+}
+TEXTS: Final = {
+    "a text as long as a body": TEXT_MEBIBYTE,
+    "NUL": "a\0b",
+    "only NUL": "\0",
+    "a lone surrogate": "a\ud800b",
+    "surrogates the wrong way round": "\udc00\ud800",
+    "a line end": "a\nb",
+    "an escape": "\x1b[31m",
+    "not ASCII": "ünï 🪃",
+    "a mark of direction": "\u202eabc",
+}
+
+
+async def answered(walk: Walk, tries: list[Try]) -> list[str]:
+    """Send `tries`, which may be granted; what was refused for what it says is then sent once more, as a walk."""
+    found: list[str] = []
+    refused: list[Try] = []
+    for attempt in tries:
+        answer = await walk.send(attempt)
+        found += judged(attempt, answer)
+        if answer.status_code in {400, 413, 422}:
+            refused.append(attempt)
+    return found + await walk.findings(refused)
+
+
+@pytest.mark.parametrize("values", [VALUES, TEXTS], ids=["types", "texts"])
+async def test_any_value_in_any_field_is_taken_or_refused_in_words(walk: Walk, values: Mapping[str, object]) -> None:
+    tries = [
+        walk.at(door, f"{name} is {what}", content=encoded(door, **{name: value}), allowed=ANSWERS)
+        for door in WITH_BODY
+        for name in fields(door)
+        for what, value in values.items()
+    ]
+
+    assert await answered(walk, tries) == []
+
+
+async def test_a_field_of_the_wrong_type_is_refused_by_its_name(walk: Walk) -> None:
+    found = []
+    for door in WITH_BODY:
+        assert door.kind is not None
+        for field in msgspec.structs.fields(door.kind):
+            for what, value in VALUES.items():
+                if _fits(value, field.type):
+                    continue
+                answer = await walk.send(walk.at(door, what, content=encoded(door, **{field.encode_name: value})))
+                error = answer.json()["error"]
+                if answer.status_code != 422 or not str(error.get("field")).startswith(field.encode_name):
+                    found.append(f"{door.name}: {field.encode_name} is {what}: {error}")
+
+    assert found == []
+
+
+def _fits(value: object, annotation: Any) -> bool:  # noqa: ANN401 — whatever stands at a field
+    try:
+        msgspec.convert(value, annotation, strict=True)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+async def test_text_that_cannot_be_stored_is_replaced_and_named_or_refused(walk: Walk) -> None:
+    found = []
+    for door in WITH_BODY:
+        for name in fields(door):
+            answer = await walk.send(walk.at(door, name, content=encoded(door, **{name: "a\0b\ud800c"})))
+            if answer.is_success and not any("U+FFFD" in warning for warning in answer.json().get("warnings", ())):
+                found.append(f"{door.name}: {name} was replaced without a word: {answer.text[:200]}")
+
+    assert found == []
+
+
+async def test_no_text_is_kept_at_any_length(walk: Walk) -> None:
+    """Whatever a body may hold: what is kept of it in one field is bounded."""
+    found = []
+    for door in WITH_BODY:
+        for name in fields(door):
+            content = encoded(door, **{name: TEXT_MEBIBYTE})
+            answer = await walk.send(walk.at(door, name, content=content))
+            if answer.is_success:
+                found.append(f"{door.name}: {name} takes {len(TEXT_MEBIBYTE)} characters")
+
+    assert found == []

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from batonpass.core.clock import MICROS_PER_MS, iso
 from batonpass.core.ids import HolderId, Instant, PersonId, Resource
@@ -157,6 +158,7 @@ class LeaseReply(msgspec.Struct, omit_defaults=True):
     claim_ttl_max_ms: int | None = None
     grace_window_ms: int | None = None
     took_over_from: str | None = None
+    warnings: list[str] = []
 
 
 class ReleaseReply(msgspec.Struct):
@@ -166,6 +168,7 @@ class ReleaseReply(msgspec.Struct):
     edge: str
     ok: bool = True
     status: str = "released"
+    warnings: list[str] | UnsetType = UNSET
 
 
 class Failed(msgspec.Struct, omit_defaults=True):

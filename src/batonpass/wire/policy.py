@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import ClassVar
 
@@ -38,9 +39,10 @@ class PolicyReply(msgspec.Struct):
     max_claims: int
     paused: str | None
     agents_may_ready: bool
+    warnings: list[str] | UnsetType = UNSET
 
 
-def policy_reply(project: str, policy: Policy) -> PolicyReply:
+def policy_reply(project: str, policy: Policy, *, warnings: Sequence[str] = ()) -> PolicyReply:
     """Return `policy` as it goes over the wire."""
     return PolicyReply(
         project=project,
@@ -52,6 +54,7 @@ def policy_reply(project: str, policy: Policy) -> PolicyReply:
         max_claims=policy.max_claims,
         paused=policy.paused,
         agents_may_ready=policy.agents_may_ready,
+        warnings=list(warnings) or UNSET,
     )
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, TypeVar
 
+import msgspec
+from msgspec import UNSET
 from starlette.responses import Response
 
 from batonpass.core.clock import MICROS_PER_MS
 from batonpass.core.errors import BatonError, Conflict, Invalid
 from batonpass.core.ids import HolderId, NodeId, Resource, parse_label, parse_node_id
 from batonpass.core.leases import Kind, Request, Verb, view
+from batonpass.server.http.bodies import Body
 from batonpass.server.http.call import Call, reply
 from batonpass.server.services.engine import Done
 from batonpass.server.services.leases import Bulk
+from batonpass.server.services.policy import REASON_CHARS_MAX
 from batonpass.wire import leases as wire
 from batonpass.wire.errors import error_body
 
@@ -21,6 +26,8 @@ EXTEND_MS_MAX: Final = 10**12
 LIMIT_DEFAULT: Final = 100
 NUMBER_DIGITS_MAX: Final = 9
 STATES: Final = ("live", "lapsed", "reserved")
+
+S = TypeVar("S", bound=msgspec.Struct)
 
 
 async def claim(call: Call) -> Response:
@@ -38,9 +45,9 @@ async def claim(call: Call) -> Response:
         if_epoch=asked.if_epoch,
         force=asked.force,
         take=asked.take,
-        reason=asked.reason,
+        reason=_reason(asked.reason),
     )
-    return await _single(call, request, body.ignored)
+    return await _single(call, request, body)
 
 
 async def renew(call: Call) -> Response:
@@ -68,7 +75,7 @@ async def extend(call: Call) -> Response:
         reclaim=asked.reclaim,
         extend_us=max(1, int(min(asked.ms, EXTEND_MS_MAX) * MICROS_PER_MS)),
     )
-    return await _single(call, request, body.ignored)
+    return await _single(call, request, body)
 
 
 async def release(call: Call) -> Response:
@@ -81,10 +88,11 @@ async def release(call: Call) -> Response:
         Resource(node),
         session=_label(asked.session, "session"),
         if_epoch=asked.if_epoch,
-        reason=asked.reason,
+        reason=_reason(asked.reason),
     )
     outcome = await call.services.leases.one(call.caller(repeatable=False), request)
-    return reply(wire.ReleaseReply(node, outcome.granted.edge), ignored=body.ignored)
+    released = wire.ReleaseReply(node, outcome.granted.edge, warnings=list(body.warnings) or UNSET)
+    return reply(released, ignored=body.ignored)
 
 
 async def claim_many(call: Call) -> Response:
@@ -198,15 +206,15 @@ async def _hold(call: Call, verb: Verb) -> Response:
         if_epoch=asked.if_epoch,
         reclaim=asked.reclaim,
     )
-    return await _single(call, request, body.ignored)
+    return await _single(call, request, body)
 
 
-async def _single(call: Call, request: Request, ignored: tuple[str, ...]) -> Response:
+async def _single(call: Call, request: Request, body: Body[S]) -> Response:
     outcome = await call.services.leases.one(call.caller(repeatable=False), request)
-    return reply(lease_reply(outcome), ignored=ignored)
+    return reply(lease_reply(outcome, warnings=body.warnings), ignored=body.ignored)
 
 
-def lease_reply(done: Done) -> wire.LeaseReply:
+def lease_reply(done: Done, *, warnings: Sequence[str] = ()) -> wire.LeaseReply:
     """Return the reply of a single claim, renew, extend or reserve."""
     granted = done.granted
     reserve = granted.verb is Verb.RESERVE
@@ -221,6 +229,7 @@ def lease_reply(done: Done) -> wire.LeaseReply:
         claim_ttl_max_ms=done.policy.ttl_max // MICROS_PER_MS if granted.capped else None,
         grace_window_ms=done.policy.grace // MICROS_PER_MS if reserve else None,
         took_over_from=granted.displaced,
+        warnings=list(warnings),
     )
 
 
@@ -265,6 +274,12 @@ def _tenures(asked: wire.BulkRenewRequest) -> list[tuple[NodeId, int | None]]:
 
 def _label(value: str | None, field: str) -> str | None:
     return None if value is None else parse_label(value, field=field)
+
+
+def _reason(value: str | None) -> str | None:
+    if value is not None and len(value) > REASON_CHARS_MAX:
+        raise Invalid(f"reason: {len(value)} code points; the limit is {REASON_CHARS_MAX} code points", field="reason")
+    return value
 
 
 def whole_number(text: str | None, field: str, *, default: int) -> int:

@@ -23,7 +23,7 @@ async def put(call: Call) -> Response:
     """PUT /v1/policy/{project}."""
     project, body = _project(call), await call.body(PolicyRequest)
     given = {name: value for name, value in msgspec.structs.asdict(body.value).items() if value is not UNSET}
-    return changed(await call.services.policies.put(call.caller(body.raw), project, given))
+    return changed(await call.services.policies.put(call.caller(body.raw), project, given, warnings=body.warnings))
 
 
 def _project(call: Call) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from batonpass.core.errors import Forbidden, Invalid
@@ -37,8 +37,13 @@ class Policies:
         return leases.policies(rows).for_project(project)
 
     @retried
-    async def put(self, caller: Caller, project: str, given: Mapping[str, object]) -> PolicyReply | Replayed:
-        """Change the settings in `given`; None goes back to the default. An admin's; the next grant follows it."""
+    async def put(
+        self, caller: Caller, project: str, given: Mapping[str, object], *, warnings: Sequence[str] = ()
+    ) -> PolicyReply | Replayed:
+        """Change the settings in `given`; None goes back to the default. An admin's; the next grant follows it.
+
+        `warnings` go into the reply.
+        """
         if not (caller.principal.is_admin and caller.principal.is_person):
             raise Forbidden("only an admin may change a policy")
         check(given)
@@ -53,7 +58,7 @@ class Policies:
             event = events.Event("policy.changed", None, shown, caller.principal, data=dict(given))
             events.append(now.tx, [event], at=now.now)
             after = stored.with_settings(project, settings)
-            return now.answer(policy_reply(project, after.for_project(project)))
+            return now.answer(policy_reply(project, after.for_project(project), warnings=warnings))
 
 
 def check(given: Mapping[str, object]) -> None:
