@@ -13,6 +13,8 @@ Hint = tuple[str, str]
 
 def hints(error: BatonError) -> list[Hint]:
     """Return the next sensible commands after `error`, best first."""
+    if error.field in {"db", "file"}:
+        return []  # about a database or a backup, which no command of the graph knows more about
     return list(_hints(error))
 
 

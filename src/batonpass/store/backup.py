@@ -149,7 +149,7 @@ def _copy_rows(session: PostgresSession, part: Path) -> SchemaStatus:
 def _require_ours(session: Session) -> SchemaStatus:
     found = migrate.read_status(session)
     if not found.applied:
-        raise NotFound("this is not a Batonpass database, or one that has never been used; there is nothing to back up")
+        raise NotFound("db: nothing to back up: no Batonpass database, or one that has never been used", field="db")
     return found
 
 
