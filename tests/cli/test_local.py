@@ -8,7 +8,6 @@ import socket
 import sqlite3
 import stat
 import subprocess
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -121,10 +120,9 @@ def test_what_is_stored_for_servers_is_kept(baton: Baton) -> None:
 
 
 def test_two_first_uses_at_once_are_one_person_and_one_agent(baton: Baton) -> None:
-    with ThreadPoolExecutor() as pool:
-        first_uses = [pool.submit(subprocess.run, [BATON, "whoami"], timeout=WAIT_S_MAX) for _ in range(4)]
+    first_uses = [subprocess.Popen([BATON, "whoami"], stdout=subprocess.DEVNULL) for _ in range(4)]
 
-    assert [use.result().returncode for use in first_uses] == [0, 0, 0, 0]
+    assert [each.wait(WAIT_S_MAX) for each in first_uses] == [0, 0, 0, 0]
     assert len(baton.json("person", "list")["people"]) == 1
     assert len(baton.json("agent", "list")["agents"]) == 1
     assert len(baton.json("token", "list")["tokens"]) == 1

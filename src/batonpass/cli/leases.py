@@ -108,14 +108,15 @@ def extend(
 def reserve(node: Node, /, *, epoch: int | None = None, common: Common = COMMON) -> None:
     """Give the work back for now, but keep the node for yourself: it stays first in your queue and out of others'.
 
+    A node that nobody holds is reserved as well.
+
     Args:
         node: which.
         epoch: the tenure you believe in; without it the present one.
 
     """
     with connected(common) as client:
-        tenure = _tenure(client, node) if epoch is None else epoch
-        answer = client.answer(calls.reserve(node, if_epoch=tenure))
+        answer = client.answer(calls.reserve(node, if_epoch=_present(client, node) if epoch is None else epoch))
     _print(answer, "reserved", common)
 
 
@@ -149,7 +150,9 @@ def release(
     if all_ or reservations or session is not None:
         raise UsageError("--all, --reservations and --session are for all that you hold, not for one node")
     with connected(common) as client:
-        answer = client.answer(calls.release(node, if_epoch=_releasable(client, node, epoch), reason=reason))
+        answer = client.answer(
+            calls.release(node, if_epoch=_present(client, node) if epoch is None else epoch, reason=reason)
+        )
     if common.json:
         print_json(answer.raw)
     else:
@@ -262,9 +265,7 @@ def _tenure(client: Client, node: NodeId) -> int:
     return lease.epoch
 
 
-def _releasable(client: Client, node: NodeId, epoch: int | None) -> int | None:
-    """Return the epoch to release at: a reservation has no tenure any more, and is given back without one."""
-    if epoch is not None:
-        return epoch
+def _present(client: Client, node: NodeId) -> int | None:
+    """Return the epoch of the tenure on `node`, or None when nobody holds it, or it is reserved and so has none."""
     lease = client.node(node).lease
     return lease.epoch if lease is not None and not lease.reserved else None

@@ -1,0 +1,177 @@
+"""`baton serve` as a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sqlite3
+import subprocess
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from batonpass.cli import local
+from batonpass.client.client import Client
+from batonpass.testing.commands import BATON, Baton
+from batonpass.testing.points import environment, wait_paused
+
+WAIT_S_MAX = 30
+
+
+@contextmanager
+def serving(*argv: str, environ: Mapping[str, str] | None = None) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Serve while the block runs, and give the process and its address once it says it."""
+    command = [str(BATON), "serve", "--port", "0", "--json", *argv]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **(environ or {})}
+    ) as process:
+        try:
+            assert process.stdout is not None
+            said = json.loads(process.stdout.readline())
+            assert said["pid"] == process.pid
+            yield process, said["url"]
+        finally:
+            process.kill()
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """Return how the process ended and what it said on its standard error."""
+    _, err = process.communicate(timeout=WAIT_S_MAX)
+    return process.returncode, err
+
+
+def test_it_says_where_and_answers_there(baton: Baton, database_url: str) -> None:
+    token = baton.json("init", "--db", database_url)["token"]
+
+    with serving("--db", database_url) as (process, url), Client(url, token) as client:
+        assert url.startswith("http://127.0.0.1:")
+        assert client.status().ok
+        assert client.me().person == "person-ada-reader"
+
+        process.send_signal(signal.SIGTERM)
+        assert ended(process) == (0, "")
+
+
+def test_a_person_is_told_in_a_sentence(baton: Baton, sqlite_url: str) -> None:
+    baton.ok("init", "--db", sqlite_url)
+    command = [str(BATON), "serve", "--port", "0", "--db", sqlite_url]
+
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("serving on http://127.0.0.1:")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(WAIT_S_MAX) == 130
+
+
+def test_commands_reach_it_as_they_reach_the_local_database(baton: Baton, sqlite_url: str) -> None:
+    token = baton.json("init", "--db", sqlite_url)["token"]
+
+    with serving("--db", sqlite_url) as (_, url), baton.under(token):
+        baton.ok("add", "Over the wire", "--id", "task-a", "--server", url)
+        assert [item["id"] for item in baton.json("queue", "--server", url)["items"]] == ["task-a"]
+
+
+def test_a_token_that_would_travel_in_the_clear_is_warned_about_beside_the_document(
+    baton: Baton, sqlite_url: str
+) -> None:
+    """Case 168: the warning is due, and is not on standard output."""
+    token = baton.json("init", "--db", sqlite_url)["token"]
+
+    with serving("--db", sqlite_url, "--host", "127.0.0.2") as (_, url), baton.under(token):
+        ran = baton.ok("status", "--json", "--server", url)
+
+    assert ran.json["ok"]
+    assert ran.err == f"warning: {url} (from --server) is not encrypted; others can read your token\n"
+
+
+def test_without_a_database_it_serves_this_machines_own(baton: Baton) -> None:
+    baton.task("a")
+    token = baton.json("token", "add")["token"]
+
+    with serving() as (_, url), Client(url, token) as client:
+        assert [item.id for item in client.queue().items] == ["task-a"]
+
+
+def test_a_database_without_people_is_served_with_a_hint(home: Path, sqlite_url: str) -> None:
+    with serving("--db", sqlite_url) as (process, _):
+        process.send_signal(signal.SIGTERM)
+        code, err = ended(process)
+
+    assert code == 0
+    assert err == "nobody can use this database yet; make its first person: baton init --db URL\n"
+    assert not home.exists()
+
+
+@pytest.mark.usefixtures("home")
+def test_a_schema_from_the_future_is_refused_in_words(baton: Baton, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'future.db'}"
+    baton.ok("init", "--db", url)
+    connection = sqlite3.connect(tmp_path / "future.db")
+    with connection:
+        connection.execute("INSERT INTO schema_migrations (version, name) VALUES (9999, '9999_pre_x')")
+    connection.close()
+
+    ran = subprocess.run([BATON, "serve", "--db", url], capture_output=True, text=True, timeout=WAIT_S_MAX, check=False)
+
+    assert ran.returncode == 1
+    assert ran.stderr.startswith("baton: the database's schema is at version 9999;")
+    assert "Traceback" not in ran.stderr
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(
+    "argv, code, words",
+    [
+        (["--port", "65536"], 2, "65535"),
+        (["--host", "256.0.0.1", "--db", "sqlite:///x.db"], 1, "cannot listen on 256.0.0.1"),
+        (["--db", "sqlite:////nowhere/x.db"], 1, "the folder /nowhere does not exist"),
+    ],
+    ids=["port", "host", "folder"],
+)
+def test_what_cannot_be_served_ends_with_a_sentence(argv: list[str], code: int, words: str) -> None:
+    ran = subprocess.run([BATON, "serve", *argv], capture_output=True, text=True, timeout=WAIT_S_MAX, check=False)
+
+    assert (ran.returncode, words in ran.stderr, "Traceback" in ran.stderr) == (code, True, False)
+
+
+@pytest.mark.usefixtures("home")
+def test_a_port_that_is_taken_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        ran = subprocess.run(
+            [BATON, "serve", "--port", port], capture_output=True, text=True, timeout=WAIT_S_MAX, check=False
+        )
+
+    assert ran.returncode == 1
+    assert f"cannot listen on 127.0.0.1, port {port}: " in ran.stderr
+
+
+def test_a_request_under_way_is_answered_before_it_ends(baton: Baton, sqlite_url: str, tmp_path: Path) -> None:
+    """The signal comes between the statements of a change and its commit."""
+    token = baton.json("init", "--db", sqlite_url)["token"]
+    paused = tmp_path / "paused"
+    answered: list[bool] = []
+    node = {"id": "task-a", "type": "task", "title": "x", "summary": "x"}
+
+    with serving("--db", sqlite_url, environ=environment(f"group.committing:pause={paused}")) as (process, url):
+
+        def put() -> None:
+            with Client(url, token) as client:
+                answered.append(client.put_nodes([node]).results[0].ok)
+
+        sender = threading.Thread(target=put)
+        sender.start()
+        wait_paused(paused)
+        process.send_signal(signal.SIGTERM)
+        paused.unlink()
+        sender.join(WAIT_S_MAX)
+        assert ended(process) == (0, "")
+
+    assert answered == [True]
+    with local.local_server(sqlite_url) as server, server.client(token) as client:
+        assert client.queue().items[0].id == "task-a"
