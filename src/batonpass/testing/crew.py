@@ -179,7 +179,7 @@ async def gather(url: str) -> dict[str, str]:
         for owner, labels in (("ann", ("a1", "a2")), ("ben", ("b1", "b2"))):
             tokens[owner] = await server.add_person(owner.capitalize())
             for label in labels:
-                tokens[label] = await server.add_agent(label, token=tokens[owner])
+                tokens[label] = await server.add_agent(label, token=tokens[owner], standing=True)
         await server.ask("POST", "/v1/nodes", {"nodes": [task(node) for node in TASKS]})
     return tokens
 
@@ -195,7 +195,7 @@ async def crew(gathered: Gathered, *, clock: Clock, servers: int = 1) -> AsyncIt
         yield Crew(gathered.url, running, dict(gathered.tokens))
 
 
-async def waits(team: Crew, request: asyncio.Task[Answer], *, at: int = 0) -> None:
+async def waits(team: Crew, request: asyncio.Future[Any], *, at: int = 0) -> None:
     """Return once `request`, sent to the server `at`, waits for a lock; raise when it is answered instead."""
     store = team.servers[at].store
     deadline = time.monotonic() + WAIT_S_MAX
