@@ -20,6 +20,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -180,7 +181,7 @@ def main(arguments: Sequence[str]) -> None:
     settings = Settings(home=Path(os.environ["BATON_HOME"]), inherited=dict(os.environ), graces=BRISK)
     order = Order(tuple(command), Path.cwd(), project=os.environ["BATON_PROJECT"])
     with Client(os.environ["BATON_SERVER"], os.environ["BATON_TOKEN"]) as client:
-        run_once(ServerGraph(client), settings, order, say=print, owns_process=True)
+        run_once(ServerGraph(client), settings, order, say=partial(print, flush=True), owns_process=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,133 @@
+"""A worker that owns its process: what it does about signals, relative commands and orphans."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from batonpass.core.outcome import Terminal
+from batonpass.testing.fleet import Fleet, WorkerProcess, fleet
+from batonpass.testing.graph import MemoryGraph
+from batonpass.testing.repos import Repo
+from batonpass.worker import proc
+from batonpass.worker.app import run_once
+from batonpass.worker.dispatch.launch import Order
+from batonpass.worker.journal import State, Stopped
+from batonpass.worker.settings import Settings
+
+
+@pytest.fixture(scope="module")
+def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """A fleet over SQLite: nothing here depends on the database."""
+    folder = tmp_path_factory.mktemp("fleet")
+    with fleet(f"sqlite:///{folder / 'baton.db'}", folder) as running:
+        yield running
+
+
+def script_that_waits(box: Fleet, project: str, *, then: str = "") -> str:
+    """A child that reports, says that it is ready, and waits to be let go."""
+    for name in ("ready", "go"):
+        os.mkfifo(box.folder / f"{project}-{name}")
+    return (
+        f"echo As far as I came. > $BATON_REPORT; {then} echo > {box.folder}/{project}-ready;"
+        f" read _ < {box.folder}/{project}-go; exit 0"
+    )
+
+
+def when_ready(box: Fleet, project: str) -> None:
+    (box.folder / f"{project}-ready").read_text()
+
+
+def send(worker: WorkerProcess, number: signal.Signals, *, expect: str) -> None:
+    """Send a signal and wait until the worker has said what it makes of it."""
+    worker.process.send_signal(number)
+    assert worker.process.stdout is not None
+    while expect not in (line := worker.process.stdout.readline()):
+        assert line, f"the worker ended before it said {expect!r}"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_signal_lets_the_run_finish(box: Fleet, number: signal.Signals) -> None:
+    project = f"first-{number.name.lower()}"
+    node = box.add_item(f"task-{project}", project=project)
+
+    with box.worker("sh", "-c", script_that_waits(box, project), project=project) as worker:
+        when_ready(box, project)
+        send(worker, number, expect="finished first")
+        (box.folder / f"{project}-go").write_text("\n")
+        assert worker.died() == 0
+
+    ((_, record),) = box.runs(project)
+    assert (record.state, record.stopped_for, record.terminal_state) == (State.DONE, None, Terminal.REPORTED)
+    assert not box.is_leased(node)
+
+
+def test_the_second_signal_stops_the_run_and_settles_it(box: Fleet) -> None:
+    node = box.add_item("task-second", project="second")
+
+    with box.worker("sh", "-c", script_that_waits(box, "second"), project="second") as worker:
+        when_ready(box, "second")
+        send(worker, signal.SIGINT, expect="finished first")
+        send(worker, signal.SIGTERM, expect="stopping the run")
+        assert worker.died() == 0
+
+    ((_, record),) = box.runs("second")
+    assert (record.stopped_for, record.terminal_state) == (Stopped.INTERRUPTED, Terminal.REPORTED)
+    assert box.related(node) == [record.report_node_id]
+    assert not box.is_leased(node)
+
+
+def test_the_third_signal_ends_the_worker_and_leaves_the_run_to_the_next_start(box: Fleet) -> None:
+    node = box.add_item("task-third", project="third")
+    paused = box.folder / "third-paused"
+
+    script = script_that_waits(box, "third")
+    with box.worker("sh", "-c", script, project="third", points=f"settle.read:pause={paused}") as worker:
+        when_ready(box, "third")
+        send(worker, signal.SIGINT, expect="finished first")
+        send(worker, signal.SIGINT, expect="stopping the run")
+        worker.process.send_signal(signal.SIGINT)
+        assert worker.died() != 0
+    paused.unlink(missing_ok=True)
+
+    ((_, record),) = box.runs("third")
+    assert not record.is_settled
+    assert not proc.Crew(record.run_id).look()
+    box.start_again("third")
+    assert len(box.related(node)) == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="subreapers are Linux's")
+def test_an_orphan_that_hides_from_every_search_dies_with_its_run(box: Fleet) -> None:
+    box.add_item("task-hidden", project="hidden")
+    pid = box.folder / "hidden.pid"
+
+    script = f"env -i $(command -v setsid) $(command -v sleep) 3600 & echo $! > {pid}; echo The report."
+    with box.worker("sh", "-c", script, project="hidden") as worker:
+        assert worker.died() == 0
+
+    assert proc.identify(int(pid.read_text())) is None
+
+
+def test_a_relative_command_is_the_one_beside_whoever_typed_it(repo: Repo, tmp_path: Path) -> None:
+    graph = MemoryGraph()
+    graph.add_item("task-1")
+    agent = repo.folder / "agent.sh"
+    agent.write_text("#!/bin/sh\necho Untracked, and found all the same.\n")
+    agent.chmod(0o755)
+
+    record = run_once(
+        graph,
+        Settings(home=tmp_path / "baton", inherited=repo.person),
+        Order(("./agent.sh",), repo.folder),
+        say=lambda _: None,
+    )
+
+    assert record is not None
+    assert record.report_node_id is not None
+    assert "found all the same" in graph.nodes[record.report_node_id].body
