@@ -339,12 +339,10 @@ async def test_h21_crash_takeover_and_release_leave_a_persons_routing_as_it_was(
     await team.verb("a1", "claim")
     clock.advance(TTL)
     await team.verb("b1", "claim")
-    shown = [
-        edge for edge in await edges_of(team) if edge.get("attrs", {}).get("via") == "claim" or "epoch" in str(edge)
-    ]
+    shown = [edge for edge in await edges_of(team) if edge["attrs"].get("via") == "claim"]
     await team.verb("b1", "release")
 
-    assert len(shown) == 1, "one current holder, whoever came before"
+    assert [(edge["to"], edge["attrs"]["epoch"]) for edge in shown] == [("agent-b1", 2)], "one holder, the present one"
     assert await edges_of(team) == before
     assert await stored_edges(team) == stored
     assert (await team.send("ada", "GET", "/v1/nodes/task-1")).body == node
@@ -606,7 +604,8 @@ async def test_h32_a_node_that_begins_while_its_claim_waits_for_a_lock_is_no_bro
         async with points.held("fence.checked") as checked:
             write = asyncio.create_task(team.verb("a1", "priority", "task-1", priority="p1"))
             await checked.reached()
-            claim = asyncio.create_task(team.servers[1].services.engine._run_alone(ask))  # noqa: SLF001  # as after a failed set
+            # As an item is asked for whose set met an error of the database.
+            claim = asyncio.ensure_future(team.servers[1].services.engine._run_alone(ask))  # noqa: SLF001
             await waits(team, claim, at=1)
             assert (await team.write("ada", task("task-new"))).ok
             checked.open()
