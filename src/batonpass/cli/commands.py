@@ -21,7 +21,11 @@ class Command:
 
 GROUPS: Final[dict[str, tuple[Command, ...]]] = {
     "Start": (
-        Command("demo", "demo:demo", "Watch the whole story in a temporary folder: two workers, a crash, a takeover."),
+        Command(
+            "demo",
+            "demo:demo",
+            "Watch the main job happen: claim, work, a kill, a takeover, a refused zombie, verdicts read from the graph.",
+        ),
         Command("init", "init:init", "Make the first person of a database, an admin, and print their token."),
         Command("serve", "serve:serve", "Serve a database over HTTP until SIGTERM or SIGINT."),
         Command("status", "status:status", "Say what is running, and on which database."),
@@ -31,7 +35,7 @@ GROUPS: Final[dict[str, tuple[Command, ...]]] = {
         Command("add", "nodes:add", "Add a node: from a title and options, or whole ones from markdown files."),
         Command("show", "nodes:show", "Show a node: who holds it, what became of it, its text and its edges."),
         Command("list", "nodes:list_", "List nodes, in order of their ids."),
-        Command("link", "nodes:link", "Add an edge: baton link dec-1 resolves task-1."),
+        Command("link", "nodes:link", "Add an edge, as in: baton link dec-1 resolves task-1."),
         Command("unlink", "nodes:unlink", "Remove an edge."),
         Command("set", "nodes:set_", "Set a node's status or priority. An in-progress status claims the node."),
         Command("ready", "nodes:ready", "Say that agents may take a node, or with --needs-input that they may not."),
@@ -47,7 +51,13 @@ GROUPS: Final[dict[str, tuple[Command, ...]]] = {
         Command("take", "leases:take", "End the lease on a node, whoever has it, and claim it yourself."),
         Command("leases", "leases:leases", "List who holds what, and for how long."),
     ),
-    "Work": (Command("work", "work:work", "Take items and have a command do them, each in a worktree of its own."),),
+    "Work": (
+        Command(
+            "work",
+            "work:work",
+            "Do one item of the queue: COMMAND gets the task on its standard input, in a git worktree of its own.",
+        ),
+    ),
     "Administration": (
         Command("policy", "policy:policy", "Show what is in force for a project, or change it."),
         Command("pause", "policy:pause", "Refuse every claim, saying why. What is held may be finished."),
@@ -62,8 +72,12 @@ GROUPS: Final[dict[str, tuple[Command, ...]]] = {
 EXIT_CODES: Final = "Exit codes: " + "; ".join(f"{code.value} {code.meaning}" for code in Exit) + "."
 
 
-def application() -> App:
-    """Return the command line as a whole; no command's module is imported yet."""
+def application(chosen: str | None = None) -> App:
+    """Return the command line as a whole; no command's module is imported yet.
+
+    The command `chosen` shows its whole help, which is in its module; the
+    others are there with their lines.
+    """
     app = App(
         name="baton",
         help="Coordinate coding agents: only the holder of the baton runs.",
@@ -76,5 +90,6 @@ def application() -> App:
         group = Group(title, sort_key=order)
         for place, command in enumerate(commands):
             path = f"batonpass.cli.{command.path}"
-            app.command(path, name=command.name, help=command.words, group=group, sort_key=place)
+            words = None if command.name == chosen else command.words
+            app.command(path, name=command.name, help=words, group=group, sort_key=place)
     return app

@@ -40,9 +40,9 @@ def claim(
     force: Flag = False,
     common: Common = COMMON,
 ) -> int:
-    """Claim nodes for yourself: while the lease lasts nobody else may work on them.
+    """Claim nodes for yourself.
 
-    One node that somebody holds ends with 3 and says who. Of several those
+    While the lease lasts nobody else may work on them. One node that somebody holds ends with 3 and says who. Of several those
     that are free are claimed, and the others named.
 
     Args:
@@ -64,7 +64,9 @@ def claim(
 
 
 def renew(node: Node, /, *, session: Label | None = None, epoch: int | None = None, common: Common = COMMON) -> None:
-    """Renew your lease: its end moves away, never nearer. One that lapsed and that nobody used is resumed.
+    """Renew your lease: its end moves away, never nearer.
+
+    One that lapsed, and that nobody has used since, is resumed.
 
     Args:
         node: which.
@@ -106,9 +108,9 @@ def extend(
 
 
 def reserve(node: Node, /, *, epoch: int | None = None, common: Common = COMMON) -> None:
-    """Give the work back for now, but keep the node for yourself: it stays first in your queue and out of others'.
+    """Give the work back for now, but keep the node for yourself.
 
-    A node that nobody holds is reserved as well.
+    It stays first in your queue and out of others'. A node that nobody holds is reserved as well.
 
     Args:
         node: which.
@@ -131,7 +133,9 @@ def release(
     reason: str | None = None,
     common: Common = COMMON,
 ) -> None:
-    """Give a node back for good, or all that you hold. What you do not hold is left as it is.
+    """Give a node back for good, or all that you hold.
+
+    What you do not hold is left as it is.
 
     Args:
         node: which.
@@ -160,9 +164,9 @@ def release(
 
 
 def take(node: Node, /, *, reason: str, session: Label | None = None, common: Common = COMMON) -> None:
-    """End the lease on a node, whoever has it, and claim it yourself; for its owner, or an admin.
+    """End the lease on a node, whoever has it, and claim it yourself.
 
-    Whatever its holder still sends is refused from then on.
+    It is for the holder's owner, or an admin. Whatever its holder still sends is refused from then on.
 
     Args:
         node: which.

@@ -43,7 +43,9 @@ def _run(args: list[str]) -> int:
 
     failure: BatonError
     try:
-        code = application()(args, console=_help_console(args), exit_on_error=False, print_error=False)
+        code = application(args[0] if args else None)(
+            args, console=_help_console(args), exit_on_error=False, print_error=False
+        )
     except UnknownCommandError as error:
         failure = UsageError(_unknown(error.unused_tokens or args))
     except (CycloptsError, ConfigError) as error:

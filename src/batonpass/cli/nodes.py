@@ -177,7 +177,7 @@ def list_(
 
 
 def link(node: Node, edge: str, other: Node, /, *, common: Common = COMMON) -> None:
-    """Add an edge: baton link dec-1 resolves task-1.
+    """Add an edge, as in: baton link dec-1 resolves task-1.
 
     Args:
         node: where it begins.

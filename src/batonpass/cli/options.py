@@ -23,10 +23,10 @@ class Common:
     """Options of every command that asks a server."""
 
     server: str | None = None
-    """The server's address; otherwise BATON_SERVER, then config.json, then this machine's own database."""
+    """the server's address; otherwise BATON_SERVER, then config.json, then this machine's own database."""
 
     json: Annotated[bool, Parameter(negative=(), show_default=False)] = False
-    """Print the answer as the one JSON document it came as."""
+    """print the answer as the one JSON document it came as."""
 
 
 COMMON: Final = Common()

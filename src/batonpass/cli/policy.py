@@ -29,7 +29,9 @@ def policy(
     agents_may_ready: bool | None = None,
     common: Common = COMMON,
 ) -> None:
-    """Show what is in force for a project, or change it. A change touches the next grant, never a lease that stands.
+    """Show what is in force for a project, or change it.
+
+    A change touches the next grant, never a lease that stands.
 
     Args:
         project: which; without it what holds for every project that says nothing else.
@@ -56,7 +58,7 @@ def policy(
 
 
 def pause(*, reason: str, project: str = EVERY_PROJECT, common: Common = COMMON) -> None:
-    """Refuse every claim, saying why. What is held may be renewed, and finished.
+    """Refuse every claim, saying why. What is held may be finished.
 
     Args:
         reason: what whoever is refused is told.

@@ -39,7 +39,9 @@ def queue(
     offset: int = 0,
     common: Common = COMMON,
 ) -> None:
-    """List what there is to do, best first. What others hold is counted, not listed.
+    """List what there is to do, best first.
+
+    What others hold, and what waits for something, is counted and not listed.
 
     Args:
         project: only this project's.
@@ -81,9 +83,9 @@ def next_(
     dispatch: Label | None = None,
     common: Common = COMMON,
 ) -> int:
-    """Claim the best item you may take, in one step. An empty queue ends with 1.
+    """Claim the best item you may take, in one step.
 
-    The first lease lasts a minute: renew it once you have begun.
+    An empty queue ends with 1. The first lease lasts a minute: renew it once you have begun.
 
     Args:
         project: only of this project.
