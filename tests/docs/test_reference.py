@@ -31,9 +31,9 @@ VARIABLE: Final = re.compile(r"\bBATON_[A-Z]+(?:_[A-Z]+)*\b")
 
 PREFACE: Final = """# Commands
 
-Made from the commands themselves: `baton COMMAND --help` says the same. For people they print lines and tables; with `--json`
-the server's answer as the one JSON document it came as, on one line, and nothing else on standard output. What is to be known
-beside the data, warnings for instance, is on standard error.
+Made from the commands themselves: `baton COMMAND --help` says the same. For people they print lines and tables. With
+`--json` they print the server's answer as the one JSON document it came as, on one line, and nothing else on standard
+output; what is to be known beside the data, warnings for instance, is on standard error.
 
 ## Exit codes
 

@@ -24,7 +24,8 @@ GROUPS: Final[dict[str, tuple[Command, ...]]] = {
         Command(
             "demo",
             "demo:demo",
-            "Watch the main job happen: claim, work, a kill, a takeover, a refused zombie, verdicts read from the graph.",
+            "Watch the main job happen:"
+            " claim, work, a kill, a takeover, a refused zombie, verdicts read from the graph.",
         ),
         Command("init", "init:init", "Make the first person of a database, an admin, and print their token."),
         Command("serve", "serve:serve", "Serve a database over HTTP until SIGTERM or SIGINT."),

@@ -42,8 +42,9 @@ def claim(
 ) -> int:
     """Claim nodes for yourself.
 
-    While the lease lasts nobody else may work on them. One node that somebody holds ends with 3 and says who. Of several those
-    that are free are claimed, and the others named.
+    While the lease lasts nobody else may work on them. One node that somebody
+    holds ends with 3 and says who. Of several those that are free are claimed,
+    and the others named.
 
     Args:
         nodes: which.
