@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Final
 
 import psycopg
@@ -111,6 +113,14 @@ def test_each_invariant_can_be_broken_by_a_test() -> None:
     structural = {"structure", "foreign_keys", "edge_sources"}
 
     assert {invariant.name for invariant in check.ALL} == set(DAMAGE) | structural
+
+
+def test_the_reference_page_says_what_each_invariant_promises() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "database.md").read_text()
+
+    listed = re.findall(r"^\| `(\w+)` \| (.*) \|$", page, re.MULTILINE)
+
+    assert listed == [(invariant.name, invariant.promise) for invariant in check.ALL]
 
 
 def test_an_edge_without_its_node_is_found_where_foreign_keys_were_off(populated_sqlite: Populated) -> None:

@@ -12,6 +12,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
+import psycopg
 import pytest
 
 from batonpass.core.errors import Invalid, NotFound, Unavailable
@@ -175,6 +176,18 @@ def test_who_has_a_file_open_and_whether_somebody_writes_is_told(populated_sqlit
     assert len(user.command) <= operations.COMMAND_CHARS_MAX
     os.close(lock)
     other.communicate(b"")
+
+
+def test_a_status_does_not_hang_behind_an_upgrade(
+    populated_postgres: Populated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PostgreSQL only: there a change of a table keeps readers out of it until it commits."""
+    monkeypatch.setattr(operations, "LOCK_WAIT_MS", "20")
+    with psycopg.connect(populated_postgres.url) as upgrading:
+        upgrading.execute("ALTER TABLE people ADD COLUMN nick text")
+
+        with pytest.raises(Unavailable, match="lock timeout"):
+            operations.status(populated_postgres.url)
 
 
 def test_a_password_is_not_shown(postgres_url: str) -> None:

@@ -18,6 +18,7 @@ from batonpass.store import migrate
 from batonpass.store.migrate import Migration, SchemaStatus
 from batonpass.store.open import dialect_of, open_session, sqlite_path
 
+LOCK_WAIT_MS: Final = "5000"
 COMMAND_CHARS_MAX: Final = 80
 """How much of a process's command line a message shows."""
 
@@ -91,6 +92,8 @@ def status(url: str) -> DatabaseStatus:
     Raises `NotFound` when there is no such SQLite file, `Unavailable` when the database cannot be reached or read.
     """
     with open_session(url, read_only=True) as session, session.snapshot():
+        # An upgrade under way locks tables; whoever only looks does not hang behind it.
+        session.ask("session.limits", lock_ms=LOCK_WAIT_MS, statement_ms="0", idle_ms="0")
         schema = migrate.read_status(session)
         tables = tuple(
             TableSize(name, session.ask_written(count)[0][0], size)

@@ -68,8 +68,8 @@ def restore(
     kind, target = kind_of(file), dialect_of(url)
     if kind != target:
         raise Invalid(
-            f"{file} is a backup of a {_NAMES[kind]} database and goes into one of those only; {_NAMES[target]} is what"
-            " --db names. To change over, export the graph and import it",
+            f"{file} is a backup of a {_NAMES[kind]} database and goes back into one of those only;"
+            f" --db names a {_NAMES[target]} one",
             field="file",
         )
     if sha256 is not None and sha256_of(file) != sha256.lower():
