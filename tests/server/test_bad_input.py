@@ -1,4 +1,4 @@
-"""Whatever is sent to whichever door, the answer is in the one shape, and a refusal has changed nothing (D16b).
+"""Whatever body is sent to whichever door, the answer is in the one shape, and a refusal has changed nothing (D16b).
 
 Each test walks `batonpass.testing.doors`, which has every route. A finding is a
 sentence; a test expects none.
@@ -12,17 +12,18 @@ from typing import Any, Final
 
 import msgspec
 import pytest
+from anyio.from_thread import start_blocking_portal
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from batonpass.server.http.bodies import BODY_BYTES_MAX
-from batonpass.testing.doors import DOORS, Door
-from batonpass.testing.populated import Populated
+from batonpass.testing.doors import AGENT, DOORS, Door
+from batonpass.testing.populated import CLAIMED, FREE, Populated
 from batonpass.testing.walks import Try, Walk, judged, walk_through
 
 pytestmark = pytest.mark.anyio
 
 WITH_BODY: Final = [door for door in DOORS if door.kind is not None]
-READS: Final = [door for door in DOORS if not door.writes]
-WRITES: Final = [door for door in DOORS if door.writes]
 ANSWERS: Final = range(200, 500)
 TEXT_MEBIBYTE: Final = "x" * (BODY_BYTES_MAX - 4096)
 """As long a text as a body may hold."""
@@ -44,7 +45,7 @@ def fields(door: Door) -> tuple[str, ...]:
     return tuple(field.encode_name for field in msgspec.structs.fields(door.kind))
 
 
-# --- bodies that are none ---------------------------------------------------------------------------------------------
+# --- bodies that are none --------------------------------------------------------------------------------------------
 
 UNREADABLE: Final = {
     "not JSON": b"nope",
@@ -96,7 +97,7 @@ async def test_a_body_over_a_mebibyte_is_too_large_at_every_door_whether_it_says
     assert await walk.findings(tries) == []
 
 
-# --- values of another type, and texts --------------------------------------------------------------------------------
+# --- values of another type, and texts -------------------------------------------------------------------------------
 
 VALUES: Final[Mapping[str, object]] = {
     "null": None,
@@ -205,3 +206,106 @@ async def test_no_text_is_kept_at_any_length(walk: Walk) -> None:
                 found.append(f"{door.name}: {name} takes {len(TEXT_MEBIBYTE)} characters")
 
     assert found == []
+
+
+# --- fields nobody knows ---------------------------------------------------------------------------------------------
+
+
+async def test_a_field_nobody_knows_is_refused_by_our_own_routes(walk: Walk) -> None:
+    tries = [
+        walk.at(door, name, content=encoded(door, **{name: "x"}), allowed=[422])
+        for door in WITH_BODY
+        if not door.published
+        for name in ("colour", "__class__", "ids ", "\0", "é", "")
+    ]
+
+    assert await walk.findings(tries) == []
+
+
+async def test_a_field_nobody_knows_is_overlooked_and_named_by_the_published_routes(walk: Walk) -> None:
+    published = [door for door in WITH_BODY if door.published]
+
+    named = {
+        door.name: (answer.status_code, answer.headers.get("Baton-Ignored"))
+        for door in published
+        for answer in [await walk.send(walk.at(door, "colour", content=encoded(door, colour="red", author="person-x")))]
+    }
+
+    assert named == {door.name: (door.status, "colour, author") for door in published}
+
+
+async def test_the_header_that_names_them_is_one_harmless_line_whatever_they_are_called(walk: Walk) -> None:
+    odd = {
+        "a\r\nSet-Cookie: x=1": 1,
+        "é🪃": 1,
+        "\ud800": 1,
+        "\0": 1,
+        "n" * 5000: 1,
+        **{f"field-{i}": 1 for i in range(5000)},
+    }
+    door = next(door for door in WITH_BODY if door.published)
+
+    answer = await walk.send(walk.at(door, "odd", content=json.dumps({**odd, **door.body}).encode()))
+
+    named = answer.headers["Baton-Ignored"]
+    assert answer.status_code == door.status
+    assert named.isascii()
+    assert named.isprintable()
+    assert len(named) < 1000
+    assert "Set-Cookie" not in answer.headers
+
+
+# --- anything at all -------------------------------------------------------------------------------------------------
+
+KNOWN: Final = (
+    FREE,
+    CLAIMED,
+    "task-nobody",
+    AGENT,
+    "person-pat",
+    "record:pipelines/7f3a#driver",
+    "fence",
+    "node",
+    "epoch",
+)
+SCALARS: Final = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.sampled_from(KNOWN)
+    | st.text(st.characters(), max_size=20)  # NUL and surrogates among them
+)
+JSON: Final = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(KNOWN) | st.text(max_size=5), inner, max_size=4)
+    ),
+    max_leaves=8,
+)
+
+
+def bodies_for(door: Door) -> st.SearchStrategy[dict[str, Any]]:
+    """Objects that have something to do with what a door takes, and everything else in them."""
+    names = st.sampled_from(fields(door)) if fields(door) else st.nothing()
+    odd = st.dictionaries(names | st.text(max_size=8), JSON, max_size=6)
+    return odd.flatmap(lambda given: st.sampled_from([given, {**door.body, **given}]))
+
+
+def test_any_json_object_at_any_door_is_answered(populated: Populated) -> None:
+    refused: list[Try] = []
+    with start_blocking_portal("asyncio") as portal, portal.wrap_async_context_manager(walk_through(populated)) as walk:
+        for door in WITH_BODY:
+
+            @settings(max_examples=20, suppress_health_check=list(HealthCheck), database=None)
+            @given(body=bodies_for(door))
+            def holds(door: Door, body: dict[str, Any]) -> None:
+                attempt = walk.at(door, json.dumps(body), content=json.dumps(body).encode(), allowed=ANSWERS)
+                answer = portal.call(walk.send, attempt)
+                assert list(judged(attempt, answer)) == []
+                if answer.status_code in {400, 413, 422}:
+                    refused.append(attempt)
+
+            holds(door)
+
+        assert portal.call(walk.findings, refused) == []

@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from batonpass.core.errors import BatonError, MethodNotAllowed, NotFound
+from batonpass.core.errors import MethodNotAllowed, NotFound
 from batonpass.server.http.call import refused
 from batonpass.server.http.routes import ROUTES
 from batonpass.server.services import retention
@@ -42,9 +42,10 @@ async def keep_house(store: Store) -> None:
 async def _unrouted(request: Request, error: Exception) -> Response:
     """Answer a path or method that is not in the table, in the one error shape."""
     assert isinstance(error, HTTPException)
-    what: BatonError = (
-        MethodNotAllowed(f"{request.method} is not what {request.url.path} takes")
-        if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED
-        else NotFound(f"there is nothing at {request.url.path}")
-    )
-    return refused(what)
+    path = request.url.path
+    if error.status_code != HTTPStatus.METHOD_NOT_ALLOWED:
+        return refused(NotFound(f"there is nothing at {path}"))
+    taken = sorted({method for route in ROUTES if route.path_regex.match(path) for method in route.methods or ()})
+    response = refused(MethodNotAllowed(f"{request.method} is not what {path} takes: {', '.join(taken)}"))
+    response.headers["Allow"] = ", ".join(taken)
+    return response

@@ -52,8 +52,13 @@ class Walk:
     def at(self, door: Door, what: str, **more: Any) -> Try:  # noqa: ANN401 — the fields of a Try
         """Return a try at `door` that would open it but for `more`; `what` says in a finding what was tried."""
         body = json.dumps(door.body).encode() if door.kind is not None else None
-        given: dict[str, Any] = {"path": door.path(self.fleet), "content": body, "token": door.token(self.fleet)}
-        return Try(f"{door.name}: {what}", door.method, **{**given, **more})
+        given = {
+            "method": door.method,
+            "path": door.path(self.fleet),
+            "content": body,
+            "token": door.token(self.fleet),
+        }
+        return Try(f"{door.name}: {what}", **{**given, **more})
 
     async def send(self, attempt: Try) -> httpx.Response:
         """Send one request just as it is described."""

@@ -8,7 +8,7 @@ the only place where an unforeseen exception becomes a 500.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -31,6 +31,9 @@ JSON: Final = "application/json"
 IF_LEASE: Final = "if-lease"
 IDEMPOTENCY_KEY: Final = "idempotency-key"
 FENCES_MAX: Final = 20
+IGNORED_NAMED_MAX: Final = 10
+"""How many overlooked fields a header names: clients and proxies bound what they read of one."""
+_FLAGS: Final = {"1": True, "true": True, "0": False, "false": False, "": False}
 _encode: Final = msgspec.json.Encoder().encode
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -73,16 +76,18 @@ class Call:
         """Return the node id in the path."""
         return parse_node_id(self.request.path_params["id"])
 
-    def query(self, *names: str) -> Mapping[str, str]:
-        """Return the query parameters, each at most once; one that is not in `names` is refused."""
+    def query(self, *names: str, listed: Collection[str] = ()) -> Mapping[str, str]:
+        """Return the query parameters; one that is not in `names` is refused, and a second one that is not `listed`."""
         given = self.request.query_params.multi_items()
-        for name, _ in given:
+        for name, value in given:
             if name not in names:
                 raise Invalid(f"{name}: no such parameter; this takes {', '.join(names) or 'none'}", field=name)
-        found = dict(given)
-        if len(found) != len(given):
+            if "\0" in value:  # PostgreSQL's text holds none, so nothing there can match it
+                raise Invalid(f"{name}: has a NUL", field=name)
+        single = [name for name, _ in given if name not in listed]
+        if len(set(single)) != len(single):
             raise Invalid("a query parameter stands there twice")
-        return found
+        return dict(given)
 
     def _fences(self) -> tuple[Fence, ...]:
         values = self.request.headers.getlist(IF_LEASE)
@@ -113,9 +118,17 @@ def endpoint(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
     return answer
 
 
+def flag(asked: Mapping[str, str], name: str) -> bool:
+    """Return whether a query parameter says yes; without it, and empty, it says no."""
+    found = _FLAGS.get(asked.get(name, ""))
+    if found is None:
+        raise Invalid(f"{name}: takes 1 or 0", field=name)
+    return found
+
+
 def reply(value: object, *, status: int = 200, ignored: tuple[str, ...] = ()) -> Response:
     """Return `value` as JSON; `ignored` fields of a published route are named in a header (D16b)."""
-    headers = {"Baton-Ignored": ", ".join(_header_safe(name) for name in ignored)} if ignored else None
+    headers = {"Baton-Ignored": _named(ignored)} if ignored else None
     return Response(_encode(value), status_code=status, media_type=JSON, headers=headers)
 
 
@@ -144,6 +157,12 @@ def _bearer(request: Request) -> str:
     if scheme.lower() != "bearer" or not secret.strip():
         raise Unauthorized("send a token: Authorization: Bearer <token>; `baton init` or an admin makes one")
     return secret.strip()
+
+
+def _named(ignored: tuple[str, ...]) -> str:
+    named = [_header_safe(name) for name in ignored[:IGNORED_NAMED_MAX]]
+    more = len(ignored) - len(named)
+    return ", ".join([*named, *([f"and {more} more"] if more else [])])
 
 
 def _header_safe(name: str) -> str:

@@ -7,20 +7,19 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from batonpass.core.errors import Invalid
 from batonpass.core.identity import parse_agent_id, parse_email, parse_name, parse_person_id, parse_pubkey
 from batonpass.core.ids import AgentId
-from batonpass.server.http.call import Call, changed, reply
+from batonpass.server.http.call import Call, changed, flag, reply
 from batonpass.server.http.leases import whole_number
 from batonpass.server.services.identity import NewAgent, NewPerson
 from batonpass.wire import identity as wire
 
 LIMIT_DEFAULT: Final = 100
-_FLAGS: Final = {"1": True, "true": True, "0": False, "false": False, "": False}
 
 
 async def me(call: Call) -> Response:
     """GET /v1/me."""
+    call.query()
     return reply(wire.me_reply(call.principal))
 
 
@@ -47,11 +46,8 @@ async def create_person(call: Call) -> Response:
 async def list_agents(call: Call) -> Response:
     """GET /v1/agents?all=&after=&limit=."""
     asked = call.query("all", "after", "limit")
-    everybody = _FLAGS.get(asked.get("all", ""))
-    if everybody is None:
-        raise Invalid("all: takes 1 or 0", field="all")
     page = await call.services.identity.list_agents(
-        call.principal, everybody=everybody, after=asked.get("after", ""), limit=limit(asked)
+        call.principal, everybody=flag(asked, "all"), after=asked.get("after", ""), limit=limit(asked)
     )
     return reply(wire.AgentsReply([wire.agent_body(agent) for agent in page.items], page.next))
 

@@ -13,6 +13,7 @@ from batonpass.core.clock import MICROS_PER_MS
 from batonpass.core.errors import BatonError, Conflict, Invalid
 from batonpass.core.ids import HolderId, NodeId, Resource, parse_label, parse_node_id
 from batonpass.core.leases import Kind, Request, Verb, view
+from batonpass.core.nodes import parse_slug
 from batonpass.server.http.bodies import Body
 from batonpass.server.http.call import Call, reply
 from batonpass.server.services.engine import Done
@@ -170,7 +171,7 @@ async def listed(call: Call) -> Response:
     holder = asked.get("holder")
     page = await call.services.leases.listed(
         holder=call.principal.id if holder == "me" else HolderId(holder) if holder is not None else None,
-        project=asked.get("project"),
+        project=parse_slug(asked["project"], name="project") if "project" in asked else None,
         state=state,
         after=asked.get("after", ""),
         limit=whole_number(asked.get("limit"), "limit", default=LIMIT_DEFAULT),

@@ -14,7 +14,7 @@ from batonpass.core.node_types import require_type
 from batonpass.core.nodes import parse_slug
 from batonpass.core.queue import Accept, Hidden, count_by
 from batonpass.core.readiness import Ready
-from batonpass.server.http.call import Call, reply
+from batonpass.server.http.call import Call, flag, reply
 from batonpass.server.http.leases import expires_in_ms, whole_number
 from batonpass.server.services.queue import CANDIDATES_MAX, EXCLUDED_MAX, Page, View, Wish, require_few
 from batonpass.wire import queue as wire
@@ -24,6 +24,7 @@ LIMIT_DEFAULT: Final = 20
 FILTERS: Final = (
     "project", "assignee", "type", "exclude_type", "readiness", "include_blocked", "limit", "offset",
 )  # fmt: skip
+LISTED: Final = ("type", "exclude_type")
 
 
 async def page(call: Call) -> Response:
@@ -62,22 +63,19 @@ async def take_next(call: Call) -> Response:
 
 
 def _view(call: Call) -> View:
-    params = call.request.query_params
-    for name in params:
-        if name not in FILTERS:
-            raise Invalid(f"{name}: no such parameter; this takes {', '.join(FILTERS)}", field=name)
+    params = call.query(*FILTERS, listed=LISTED)
     project, assignee, readiness = params.get("project"), params.get("assignee"), params.get("readiness")
-    types = _listed(params.getlist("type"))
+    types = _listed(call.request.query_params.getlist("type"))
     offset = params.get("offset", "0")
     if readiness is not None and readiness not in tuple(Ready):
         raise Invalid(f"readiness: {readiness[:40]} is none of {', '.join(Ready)}", field="readiness")
     return View(
         project=parse_slug(project, name="project") if project is not None else None,
         types=_types(types, "type") if types else None,
-        exclude_types=_types(_listed(params.getlist("exclude_type")), "exclude_type"),
+        exclude_types=_types(_listed(call.request.query_params.getlist("exclude_type")), "exclude_type"),
         readiness=Ready(readiness) if readiness is not None else None,
         assignee=_assignee(call, assignee) if assignee is not None else None,
-        include_blocked=params.get("include_blocked", "0") not in ("0", "false", ""),
+        include_blocked=flag(params, "include_blocked"),
         limit=whole_number(params.get("limit"), "limit", default=LIMIT_DEFAULT),
         offset=0 if offset == "0" else whole_number(offset, "offset", default=0),
     )
