@@ -35,9 +35,6 @@ DB: Final = "BATON_DB"
 PORT: Final = 7777
 SHUTDOWN_S_MAX: Final = 10
 """How long requests under way may take once the server is told to stop."""
-COLLECT_AFTER: Final = (50_000, 20, 20)
-"""Garbage is looked for less often than by default: what a request makes is freed by counting, and a full search
-shows as a pause of some ten milliseconds in the slowest answers."""
 
 
 class Serving(msgspec.Struct):
@@ -94,8 +91,7 @@ class _Server(uvicorn.Server):
             say(f"serving on {serving.url}")
         sys.stdout.flush()  # whoever started us may be waiting for this line
         gc.collect()
-        gc.freeze()
-        gc.set_threshold(*COLLECT_AFTER)
+        gc.freeze()  # what a server is made of is not looked at again
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
