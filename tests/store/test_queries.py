@@ -55,7 +55,7 @@ def test_both_databases_have_the_same_statements_with_the_same_parameters() -> N
 def test_each_statement_is_asked_for_and_each_that_is_asked_for_exists() -> None:
     known = set(queries.load("sqlite"))
     names = asked()
-    assert ("leases.write", "exactly") in names, "the search has gone blind"
+    assert ("schema.applied", "exactly") in names, "the search has gone blind"
 
     assert {name for name, how in names if how == "exactly"} - known == set()
     assert known - {name for name, _ in names} == set()

@@ -91,17 +91,18 @@ def status(url: str) -> DatabaseStatus:
 
     Raises `NotFound` when there is no such SQLite file, `Unavailable` when the database cannot be reached or read.
     """
-    with open_session(url, read_only=True) as session, session.snapshot():
-        # An upgrade under way locks tables; whoever only looks does not hang behind it.
-        session.ask("session.limits", lock_ms=LOCK_WAIT_MS, statement_ms="0", idle_ms="0")
-        schema = migrate.read_status(session)
-        tables = tuple(
-            TableSize(name, session.ask_written(count)[0][0], size)
-            for name, size, count in session.ask("operations.tables")
-        )
-        size = session.ask("operations.size")[0][0]
-        settings = {row[0]: row[1] for row in session.ask("operations.settings")}
-        newest_known = migrate.known(session.dialect)[-1].version
+    with open_session(url, read_only=True) as session:
+        session.ask("operations.as_writers")
+        with session.snapshot():
+            # An upgrade under way locks tables; whoever only looks does not hang behind it.
+            session.ask("session.limits", lock_ms=LOCK_WAIT_MS, statement_ms="0", idle_ms="0")
+            schema = migrate.read_status(session)
+            tables = [
+                TableSize(name, rows=session.ask_written(count)[0][0], bytes=size)
+                for name, size, count in session.ask("operations.tables")
+            ]
+            ((size,),) = session.ask("operations.size")
+            settings = {row[0]: row[1] for row in session.ask("operations.settings")}
     location, pooled = _location(url)
     return DatabaseStatus(
         dialect=session.dialect,
@@ -109,9 +110,9 @@ def status(url: str) -> DatabaseStatus:
         pooler="transaction" if pooled else None,
         standing=standing_of(schema),
         schema=schema,
-        newest_known=newest_known,
+        newest_known=migrate.known(session.dialect)[-1].version,
         bytes=size,
-        tables=tables,
+        tables=tuple(tables),
         settings=settings,
         file=file_use(sqlite_path(url)) if session.dialect == "sqlite" else None,
     )

@@ -10,6 +10,10 @@ ORDER BY c.relname COLLATE "C";
 -- What the whole database takes up, in bytes.
 SELECT pg_database_size(current_database());
 
+-- name: as_writers()!
+-- The setting that each of our writers' connections has. They take the server's.
+SELECT 1;
+
 -- name: settings()
 -- What decides whether a commit survives a power cut, and whether this is the primary (D47).
 SELECT name, setting FROM pg_settings

@@ -9,6 +9,10 @@ ORDER BY name;
 -- What the whole database takes up, in bytes, without its write-ahead log.
 SELECT page_count * page_size FROM pragma_page_count, pragma_page_size;
 
+-- name: as_writers()!
+-- The setting that each of our writers' connections has, so that what is told is theirs and not the library's default.
+PRAGMA synchronous = FULL;
+
 -- name: settings()
 -- What decides whether a commit survives a power cut.
 SELECT 'journal_mode', journal_mode FROM pragma_journal_mode
