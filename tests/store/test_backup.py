@@ -149,15 +149,21 @@ def test_a_writer_that_never_rests_does_not_make_a_backup_start_again(
 ) -> None:
     """SQLite only: its backup call begins anew when another connection writes, unless it holds a snapshot."""
     monkeypatch.setattr(backup, "PAGES_AT_ONCE", 1)
-    steps: list[sqlite3.Cursor] = []
+    steps = 0
 
     with closing(sqlite3.connect(sqlite_path(populated_sqlite.url), isolation_level=None)) as writer:
         pages = writer.execute("PRAGMA page_count").fetchone()[0]
-        rename = "UPDATE people SET name = name || '.'"
-        monkeypatch.setitem(points.armed, "backup.copied", lambda: steps.append(writer.execute(rename)))
+
+        def write() -> None:
+            nonlocal steps
+            steps += 1
+            assert steps <= pages, "it has begun again"
+            writer.execute("UPDATE people SET name = name || '.'")
+
+        monkeypatch.setitem(points.armed, "backup.copied", write)
         backup.backup(populated_sqlite.url, tmp_path / "copy")
 
-    assert len(steps) == pages
+    assert steps == pages
     assert not any(name.endswith(".") for name in _names(tmp_path / "copy"))
 
 

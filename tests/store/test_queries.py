@@ -22,7 +22,10 @@ NAME: Final = re.compile(r"[a-z_]+\.[a-z_]+")
 
 
 def asked_in(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield each statement a module asks for by name; one that is put together is tried with every string there is."""
+    """Yield each statement that a module asks for by name.
+
+    Where the name is put together, or comes in a variable, it may be any that the module's strings can make.
+    """
     tree = ast.parse(path.read_text())
     words = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
     for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
@@ -35,6 +38,8 @@ def asked_in(path: Path) -> Iterator[tuple[str, str]]:
                 yield name, "exactly"
             case ast.JoinedStr([ast.Constant(str(noun)), ast.FormattedValue()]):
                 yield from ((f"{noun}{word}", "perhaps") for word in words)
+            case ast.Name():
+                yield from ((word, "perhaps") for word in words if NAME.fullmatch(word))
             case _:
                 pass  # a query of something else
 
