@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import socket
 import sqlite3
 import stat
@@ -63,6 +64,23 @@ def test_without_git_the_operating_system_says_who_it_is(baton: Baton, monkeypat
 
     assert me["name"]
     assert "@" in me["email"]
+
+
+def test_a_user_the_system_has_not_heard_of_is_somebody_too(baton: Baton, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unheard_of(uid: int) -> object:
+        raise KeyError(uid)
+
+    Path("~/.gitconfig").expanduser().unlink()
+    monkeypatch.setattr(pwd, "getpwuid", unheard_of)
+
+    assert baton.json("whoami")["name"] == f"User {os.getuid()}"
+
+
+def test_a_folder_for_a_database_that_cannot_be_made_is_named(home: Path) -> None:
+    (home.parent / "file").write_text("")
+
+    with pytest.raises(config.ConfigError, match="set BATON_HOME to a folder of yours"):
+        local.local_server(f"sqlite:///{home.parent}/file/x.db").__enter__()
 
 
 def test_a_name_that_can_be_nobodys_here_gives_way_to_the_systems(baton: Baton) -> None:

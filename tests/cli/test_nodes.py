@@ -187,3 +187,23 @@ def test_priority_and_readiness_are_set_and_taken_back(baton: Baton) -> None:
     assert baton.ok("set", task, "--priority", "none").out == "task-a is none\n"
     front = baton.json("show", task)["frontmatter"]
     assert ("priority" in front, "readiness" in front) == (False, False)
+
+
+def test_each_command_about_nodes_prints_the_wires_answer(baton: Baton) -> None:
+    a, b = baton.task("a"), baton.task("b")
+
+    assert baton.json("link", a, "blocks", b)["status"] == "updated"
+    assert baton.json("list", "--type", "task")["count"] == 2
+    assert baton.json("release", a)["edge"] == "skipped"
+    assert baton.json("release", "--all")["count"] == 0
+
+
+def test_what_stands_around_a_node_is_shown_with_it(baton: Baton) -> None:
+    task = baton.task("a")
+    baton.ok("add", "Watch out", "--type", "finding", "--id", "find-a", "--link", f"relates-to:{task}")
+    baton.ok("add", "Better", "--id", "task-b", "--link", f"supersedes:{task}")
+
+    shown = baton.ok("show", task).out
+
+    assert "open finding   find-a Watch out" in shown
+    assert "superseded by  task-b Better" in shown

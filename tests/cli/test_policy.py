@@ -57,3 +57,22 @@ def test_a_policy_is_an_admins_to_change(baton: Baton) -> None:
         ran = baton("pause", "--reason", "x")
 
     assert ran.code == 6
+
+
+def test_what_is_running_is_told_for_people_and_for_programs(baton: Baton) -> None:
+    told = baton.ok("status").out.splitlines()
+
+    assert told[1].split() == ["database", "sqlite,", "schema", "1"]
+    assert set(baton.json("status")) == {
+        "ok", "version", "schema", "node_count", "time", "database", "incarnation",
+    }  # fmt: skip
+
+
+def test_whose_token_is_used_is_told_for_people(baton: Baton) -> None:
+    assert baton.ok("whoami").out.splitlines() == [
+        "person  person-ada-reader",
+        "name    Ada Reader",
+        "email   ada@example.org",
+        "admin   yes",
+        "scope   write",
+    ]

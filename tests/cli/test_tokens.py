@@ -103,6 +103,17 @@ def test_the_agent_workers_work_as_is_kept_in_the_configuration(baton: Baton) ->
     )
 
 
+def test_each_command_about_tokens_agents_and_people_prints_the_wires_answer(baton: Baton) -> None:
+    assert baton.json("agent", "add", "mill")["id"] == "agent-mill"
+    token = baton.json("agent", "token", "agent-mill")
+    with baton.under(token["token"]):
+        assert baton.json("agent", "bind", "s1") == {"ok": True, "agent": "agent-mill", "session": "s1"}
+    assert baton.json("agent", "revoke", "agent-mill", token["hash_prefix"])["ok"]
+    assert baton.json("person", "add", "--name", "Bob", "--email", "b@example.org", "--admin")["is_admin"]
+    mine = baton.json("token", "add")
+    assert baton.json("token", "revoke", mine["hash_prefix"])["hash_prefix"] == mine["hash_prefix"]
+
+
 def test_people_are_added_by_admins_and_get_their_token_from_them(baton: Baton) -> None:
     added = baton.ok("person", "add", "--name", "Bob Builder", "--email", "bob@example.org")
     token = baton.json("token", "add", "--person", "person-bob-builder")["token"]

@@ -17,6 +17,7 @@ from batonpass.core.errors import (
     Unavailable,
     Unknown,
 )
+from batonpass.core.identity import agent_id_for
 from batonpass.core.ids import Fence, NodeId, Resource, parse_fence
 from batonpass.testing.scripted import ScriptedServer, answer, granted, lease, refusal, renewed
 from batonpass.wire.leases import LeaseReply, LeasesReply, ReleaseReply
@@ -264,6 +265,19 @@ def test_a_failing_renewal_of_a_set_is_an_answer_and_not_an_error(client: Client
     assert client.renew_many([Fence(Resource("task-1"), 1)]).renewed == ["task-1"]
 
     assert server.bodies() == [{"leases": [{"node_id": "task-1", "epoch": 1}]}]
+
+
+@pytest.mark.parametrize(
+    "resource, named",
+    [
+        ("task-1", '"node":"task-1","record":null,"field":null'),
+        ("record:pipelines/run-1#driver", '"node":null,"record":"pipelines/run-1","field":"driver"'),
+    ],
+)
+def test_a_runs_token_names_the_node_or_the_records_field_it_stands_on(resource: str, named: str) -> None:
+    call = calls.mint_run_token(agent_id_for("mill"), Fence(Resource(resource), 3), replace=True)
+
+    assert call.body == f'{{"lease":{{"epoch":3,{named}}},"replace":true}}'.encode()
 
 
 def test_query_parameters_leave_out_what_was_not_said() -> None:

@@ -154,7 +154,7 @@ def shown() -> list[tuple[str, list[str]]]:
     found = []
     for page in PAGES:
         for block in FENCE.findall(page.read_text()):
-            for line in re.sub(r"\\\n", " ", block).splitlines():
+            for line in re.sub(r"\$\([^)]*\)", "x", block.replace("\\\n", " ")).splitlines():
                 words = shlex.split(line.removeprefix("$ "), comments=True)
                 while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):
                     del words[0]

@@ -198,14 +198,23 @@ def local_person(environ: Mapping[str, str]) -> Person:
     from batonpass.worker.environment import for_git
     from batonpass.worker.errors import WorkerError
 
-    entry = pwd.getpwuid(os.getuid())
-    name, email = entry.pw_gecos.split(",")[0] or entry.pw_name, f"{entry.pw_name}@{socket.gethostname()}"
+    login, name = _system_user()
+    email = f"{login}@{socket.gethostname()}"
     try:
         here = git.Checkout(Path.cwd(), for_git(environ))
         name, email = git.setting(here, "user.name") or name, git.setting(here, "user.email") or email
         return Person(parse_name(name, field="name"), parse_email(email))
     except (WorkerError, OSError, Invalid):  # no git, no such folder any more, or a name that can't be one here
-        return Person(entry.pw_name, f"{entry.pw_name}@localhost")
+        return Person(login, f"{login}@localhost")
+
+
+def _system_user() -> tuple[str, str]:
+    """Return the login and the name of who runs this; a container may run as somebody its system has not heard of."""
+    try:
+        entry = pwd.getpwuid(os.getuid())
+    except KeyError:
+        return f"user-{os.getuid()}", f"User {os.getuid()}"
+    return entry.pw_name, entry.pw_gecos.split(",")[0] or entry.pw_name
 
 
 def _set_up(server: LocalServer, home: Path) -> Local:
