@@ -21,7 +21,15 @@ SETTLE: Final = (
     " report.sent report.filed release.sent released record.settled"
 ).split()
 SETTLE_A_DECLINE: Final = "settle.read report.sent finding.filed readiness.cleared release.sent released".split()
-LAUNCH: Final = "lease.taken token.minted worktree.added child.started".split()
+CLAIM: Final = "record.written claim.nonce_written claim.sent claim.answered".split()
+LAUNCH: Final = "lease.taken mint.answered token.minted worktree.added child.started".split()
+HORIZON_MS_MAX: Final = 60_000
+"""Of a grant nobody has renewed yet (D15)."""
+
+
+def slug(kind: str, point: str) -> str:
+    """Return a project's name for one test of one point."""
+    return f"{kind}-{point.translate(str.maketrans('._', '--'))}"
 
 
 def killed(box: Fleet, project: str, script: str, point: str) -> None:
@@ -32,7 +40,7 @@ def killed(box: Fleet, project: str, script: str, point: str) -> None:
 
 @pytest.mark.parametrize("point", SETTLE)
 def test_a_report_survives_its_worker_at_any_point_and_is_filed_before_the_lease_goes(box: Fleet, point: str) -> None:
-    project = f"report-{point.replace('.', '-')}"
+    project = slug("report", point)
     node = box.add_item(f"task-{project}", project=project)
 
     killed(box, project, REPORT, point)
@@ -50,7 +58,7 @@ def test_a_report_survives_its_worker_at_any_point_and_is_filed_before_the_lease
 
 @pytest.mark.parametrize("point", SETTLE_A_DECLINE)
 def test_a_decline_survives_its_worker_at_any_point(box: Fleet, point: str) -> None:
-    project = f"decline-{point.replace('.', '-')}"
+    project = slug("decline", point)
     node = box.add_item(f"task-{project}", project=project)
 
     killed(box, project, DECLINE, point)
@@ -65,9 +73,26 @@ def test_a_decline_survives_its_worker_at_any_point(box: Fleet, point: str) -> N
     assert f"{node}: left alone, nobody has made it ready for an agent" in said
 
 
+@pytest.mark.parametrize("point", CLAIM)
+def test_a_worker_that_died_around_its_claim_costs_the_item_a_minute_at_most(box: Fleet, point: str) -> None:
+    project = slug("claim", point)
+    node = box.add_item(f"task-{project}", project=project)
+
+    killed(box, project, "sleep 3600", point)
+
+    assert box.is_leased(node) is (point == "claim.answered")
+    for listed in box.person.leases(project=project).leases:
+        assert listed.expires_in_ms <= HORIZON_MS_MAX
+    said = box.start_again(project)
+    (_, record), *later = box.runs(project)
+    assert record.is_settled
+    assert (record.node_id, record.terminal_state) == (None, Terminal.FAILED)
+    assert len(later) == (0 if point == "claim.answered" else 1), said
+
+
 @pytest.mark.parametrize("point", LAUNCH)
 def test_a_launch_that_died_gives_its_item_back_at_the_next_start(box: Fleet, point: str) -> None:
-    project = f"launch-{point.replace('.', '-')}"
+    project = slug("launch", point)
     node = box.add_item(f"task-{project}", project=project)
 
     killed(box, project, "sleep 3600", point)

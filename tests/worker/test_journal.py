@@ -302,3 +302,17 @@ def test_a_run_somebody_is_at_work_on_is_never_pruned(book: Journal) -> None:
         book.prune(NOW)
 
         assert len(book.runs()) == 1
+
+
+def test_what_a_crash_left_half_made_goes_once_it_is_old(book: Journal) -> None:
+    with book.create(record()):
+        pass
+    for name in (f".{RUN}.new", f".{RUN}.old"):
+        (book.folder / name / "home").mkdir(parents=True)
+        os.utime(book.folder / name, (NOW.timestamp(), NOW.timestamp()))
+
+    book.prune(NOW + timedelta(minutes=59))
+    assert len(list(book.folder.iterdir())) == 3
+
+    book.prune(NOW + timedelta(minutes=60))
+    assert [path.name for path in book.folder.iterdir()] == [RUN]

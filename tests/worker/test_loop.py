@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 import time
@@ -211,6 +212,23 @@ def test_an_open_worker_takes_what_nobody_has_triaged(box: Box) -> None:
     box.changes = {"accept": Accept.OPEN}
 
     assert box.ran("true").node_id == "task-1"
+
+
+def test_a_worker_that_loses_every_race_gives_up_for_this_round(box: Box) -> None:
+    box.graph.add_item("task-0")
+    rounds: list[int] = []
+
+    def others_win() -> None:
+        box.graph.take_over(NodeId(f"task-{len(rounds)}"))
+        rounds.append(1)
+        box.graph.add_item(f"task-{len(rounds)}")
+
+    box.graph.failing["next"] = others_win
+
+    assert box.runs("true") is None
+    assert len(rounds) == loop.LOST_RACES_MAX
+    assert box.said == ["others were faster each time"]
+    assert box.journal.runs() == ()
 
 
 def test_losing_every_race_for_a_page_is_not_the_end(box: Box) -> None:
@@ -546,8 +564,8 @@ class Killed(BaseException):
 
 
 POINTS: Final = (
-    "record.written lease.taken token.minted worktree.added child.started child.exited settle.stopped report.filed"
-    " released"
+    "record.written claim.nonce_written lease.taken token.minted worktree.added child.started child.exited"
+    " settle.stopped report.filed released"
 ).split()
 
 
@@ -571,7 +589,7 @@ def test_a_worker_cut_off_at_any_point_leaves_what_the_next_start_can_finish(
     assert box.journal.unsettled() == ()
     if box.graph.held:
         # Only where nobody can know that the claim was granted: it lapses in a minute.
-        assert point == "record.written"
+        assert point in {"record.written", "claim.nonce_written"}
     (run,) = box.journal.runs()
     record = run.read()
     has_spoken = (run.path / "spool.json").exists()
@@ -635,6 +653,32 @@ def test_a_record_whose_number_is_somebody_elses_by_now_harms_nobody(box: Box) -
     (record,) = loop.reap(box.worker("true"))
 
     assert record.state is State.VANISHED
+
+
+def test_a_run_that_cannot_be_settled_here_keeps_nobody_waiting(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    box.graph.add_item("task-1")
+    with box.journal.create(_left_behind(box)):
+        pass
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        assert loop.reap(box.worker("true")) == ()
+
+    assert "not settled: [Errno 28] No space left on device" in box.said[-1]
+    assert len(box.journal.unsettled()) == 1
+    assert len(loop.reap(box.worker("true"))) == 1
+
+
+def test_a_run_whose_worker_lives_is_left_even_where_locks_do_not_work(box: Box) -> None:
+    runner = proc.identify(os.getppid())
+    with box.journal.create(replace(_left_behind(box), runner=runner)):
+        pass
+
+    assert loop.reap(box.worker("true")) == ()
+    assert len(box.journal.unsettled()) == 1
 
 
 def _left_behind(box: Box) -> RunRecord:

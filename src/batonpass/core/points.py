@@ -24,7 +24,8 @@ POINTS: Final = frozenset(
     # client
     " beat.sent beat.answered"
     # dispatch and supervisor
-    " record.written lease.taken token.minted worktree.added child.started child.exited final.read"
+    " record.written claim.nonce_written claim.sent claim.answered lease.taken mint.answered token.minted"
+    " worktree.added child.started child.exited final.read"
     " spool.tmp spool.renamed"
     # settle
     " settle.locked settle.stopped settle.revoked settle.read report.sent report.filed finding.filed"

@@ -24,6 +24,8 @@ BODY_BYTES_MAX: Final = 7_000
 SUMMARY_CHARS_MAX: Final = 460
 """Code points of a filed summary, our own words included; the server's cap is 500."""
 STEM_CHARS_MAX: Final = 40
+REPORT_PREFIX: Final = "art-dispatch-report"
+DECLINE_PREFIX: Final = "find-declined"
 ID_DIGITS: Final = (8, 16, 32)
 """Hex digits of the run id in a report's id: the shortest that no other run has taken (D19)."""
 TRUNCATED: Final = "\n\n[report truncated — see the run log for the full text]"
@@ -153,7 +155,7 @@ def report_node(about: About, text: str, standing: Standing, *, digits: int = ID
     )
     lead = f"Final report from the dispatched {about.harness} run on {about.target}, {clause}: "
     return Draft(
-        id=_node_id("art-dispatch-report", about, digits),
+        id=_node_id(REPORT_PREFIX, about, digits),
         type="artifact",
         title=f"Dispatch report — {about.target}",
         summary=one_line(lead + _first_line(storable(text)), chars_max=SUMMARY_CHARS_MAX),
@@ -172,7 +174,7 @@ def finding_node(about: About, text: str, reason: str, *, digits: int = ID_DIGIT
     )
     lead = f"The dispatched {about.harness} run declined {about.target}: "
     return Draft(
-        id=_node_id("find-declined", about, digits),
+        id=_node_id(DECLINE_PREFIX, about, digits),
         type="finding",
         title=f"Declined — {about.target}",
         summary=one_line(lead + storable(reason), chars_max=SUMMARY_CHARS_MAX),

@@ -28,7 +28,11 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One item of a queue page, as far as taking it is decided by it. `readiness` None is untriaged."""
+    """One item of a queue page, as far as taking it is decided by it.
+
+    `readiness` None is untriaged. `assigned` are the agents it is routed to,
+    `findings` the open findings on it.
+    """
 
     id: NodeId
     title: str
@@ -37,6 +41,8 @@ class Item:
     readiness: str | None
     suggest: str
     lease_state: str | None = None
+    assigned: tuple[AgentId, ...] = ()
+    findings: tuple[NodeId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,8 @@ REPORT_BYTES_MAX: Final = 1024 * 1024
 """How much of a final report is taken; of a longer one, its head."""
 RETENTION: Final = timedelta(days=14)
 """How long a settled run's folder stays (D43)."""
+LEFTOVER_S_MIN: Final = 3600.0
+"""How old a half-made folder must be before it counts as left: the making of one takes milliseconds."""
 
 
 class State(StrEnum):
@@ -216,13 +218,21 @@ class Journal:
         return tuple(run for run in self.runs() if (record := run.readable()) is not None and not record.is_settled)
 
     def prune(self, now: datetime) -> None:
-        """Remove the folders of runs that were settled more than 14 days ago and keep no worktree."""
+        """Remove runs that were settled more than 14 days ago and keep no worktree, and what crashes left half-made."""
         for run in self.runs():
             with suppress(OSError, RunBusy), run.locked() as held:
                 record = held.read()
                 settled = record.contract_settled_at
                 if settled and not record.worktree_kept and now - datetime.fromisoformat(settled) >= RETENTION:
                     held.forget()
+        for rest in self._leftovers():
+            with suppress(OSError):
+                if now.timestamp() - rest.stat().st_mtime >= LEFTOVER_S_MIN:
+                    shutil.rmtree(rest)
+
+    def _leftovers(self) -> tuple[Path, ...]:
+        """Return folders that were being made or removed when their process died."""
+        return (*self.folder.glob(".*.new"), *self.folder.glob(".*.old"))
 
 
 @dataclass(frozen=True, slots=True)

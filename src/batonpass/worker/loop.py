@@ -18,11 +18,13 @@ from datetime import datetime
 from typing import Final, assert_never
 
 from batonpass.core.errors import BatonError, Unknown
+from batonpass.core.ids import AgentId
+from batonpass.core.points import reach
 from batonpass.worker import proc
 from batonpass.worker.dispatch import launch
 from batonpass.worker.dispatch.launch import Ground, Launched, Launcher, NotLaunched, Order
 from batonpass.worker.dispatch.supervisor import Watched, supervise
-from batonpass.worker.errors import RunBusy
+from batonpass.worker.errors import RunBusy, WorkerError
 from batonpass.worker.graph import Caller, Graph, Taken
 from batonpass.worker.journal import HeldRun, Journal, RunFolder, RunRecord, State
 from batonpass.worker.outcome import Settler, settle
@@ -66,9 +68,9 @@ def tick(worker: Worker) -> RunRecord | None:
     reap(worker)
     ground = launch.survey(worker.order, worker.settings)
     caller = worker.graph.caller()
-    launch.require_agent(caller)
+    agent = launch.require_agent(caller)
     for _ in range(LOST_RACES_MAX):
-        choice = look(worker)
+        choice = look(worker, agent)
         if not choice.candidates:
             _tell_skipped(worker, choice)
             return None
@@ -86,19 +88,19 @@ def reap(worker: Worker) -> tuple[RunRecord, ...]:
     return tuple(record for record in taken_up if record is not None)
 
 
-def look(worker: Worker) -> Choice:
+def look(worker: Worker, agent: AgentId) -> Choice:
     """Return what may be taken, from a page that widens until something on it is, or the queue ends."""
     limit = PAGE
     while True:
         page = worker.graph.page(project=worker.order.project, limit=limit)
-        choice = choose(page.items, accept=worker.settings.accept)
+        choice = choose(page.items, accept=worker.settings.accept, agent=agent)
         if choice.candidates or not page.more or limit >= PAGE_MAX:
             return choice
         limit = min(2 * limit, PAGE_MAX)
 
 
 def _take_up(worker: Worker, run: RunFolder) -> RunRecord | None:
-    """Settle one run that was left; None when it is somebody's, or settled by now."""
+    """Settle one run that was left; None when it is somebody's, settled by now, or can't be settled here."""
     try:
         with run.locked() as held:
             record = held.read()
@@ -110,6 +112,10 @@ def _take_up(worker: Worker, run: RunFolder) -> RunRecord | None:
             worker.say(told(settled))
             return settled
     except RunBusy:
+        return None
+    except (WorkerError, OSError) as error:
+        # One run that can't be settled keeps neither the others nor new work waiting.
+        worker.say(f"{run.path.name}: not settled: {error}")
         return None
 
 
@@ -129,6 +135,7 @@ def _try(worker: Worker, choice: Choice, *, ground: Ground, caller: Caller) -> R
 
 def _claim(worker: Worker, run: HeldRun, choice: Choice) -> Taken | None:
     """Return what the claim brought, or None; a record stays only where a claim may stand behind it."""
+    reach("claim.nonce_written")
     try:
         taken = worker.graph.next(
             project=worker.order.project,

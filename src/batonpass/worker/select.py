@@ -1,8 +1,9 @@
 """Which items of a page this worker may take, and why not the others (pure).
 
-Two rules stand above every setting: a question is a person's to answer, and an
-item that is marked human is never taken. Below them the acceptance policy asks
-for consent: `ready` takes what a person has made ready for agents, `open`
+Some rules stand above every setting: a question is a person's to answer, an
+item that is marked human is never taken, nor one that is routed to another
+agent, nor one that a run has declined until its finding is closed. Below them
+the acceptance policy asks for consent: `ready` takes what a person has made ready for agents, `open`
 takes everything that is left.
 """
 
@@ -13,8 +14,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from batonpass.core import reports
 from batonpass.core.errors import Invalid
-from batonpass.core.ids import NodeId
+from batonpass.core.ids import AgentId, NodeId
 from batonpass.worker.graph import Item
 
 CANDIDATES_MAX: Final = 50
@@ -53,9 +55,9 @@ def parse_accept(text: str) -> Accept:
         raise Invalid(f"accept: {text!r} is not a policy; it is one of {names}", field="accept") from None
 
 
-def choose(items: Iterable[Item], *, accept: Accept) -> Choice:
-    """Return which of `items` to try, in their order, and why each of the others is left."""
-    judged = [(item.id, refusal(item, accept=accept)) for item in items]
+def choose(items: Iterable[Item], *, accept: Accept, agent: AgentId) -> Choice:
+    """Return which of `items` this agent is to try, in their order, and why each of the others is left."""
+    judged = [(item.id, refusal(item, accept=accept, agent=agent)) for item in items]
     free = [node for node, reason in judged if reason is None]
     return Choice(
         candidates=tuple(free[:CANDIDATES_MAX]),
@@ -63,8 +65,8 @@ def choose(items: Iterable[Item], *, accept: Accept) -> Choice:
     )
 
 
-def refusal(item: Item, *, accept: Accept) -> str | None:
-    """Return why the item is not to be taken, or None when it may be."""
+def refusal(item: Item, *, accept: Accept, agent: AgentId) -> str | None:
+    """Return why `agent` is not to take the item, or None when it may."""
     if item.type == "question":
         return "a question is for a person to answer"
     if item.readiness == "human":
@@ -73,6 +75,10 @@ def refusal(item: Item, *, accept: Accept) -> str | None:
         return "something still blocks it"
     if item.lease_state == "in_progress":
         return "it is being worked on already"
+    if item.assigned and agent not in item.assigned:
+        return f"it is routed to {', '.join(item.assigned)}"
+    if declines := [finding for finding in item.findings if finding.startswith(reports.DECLINE_PREFIX)]:
+        return f"it was declined and nobody has answered that: {', '.join(declines)}"
     if accept is Accept.READY and item.readiness != "agent":
         return "nobody has made it ready for an agent"
     return None

@@ -11,6 +11,7 @@ from batonpass.client.heartbeat import Heartbeat, boottime
 from batonpass.core.errors import Internal, NotFound
 from batonpass.core.ids import AgentId, Fence, HolderId, NodeId, PersonId, Resource
 from batonpass.core.outcome import Resolver
+from batonpass.core.points import reach
 from batonpass.core.reports import Draft
 from batonpass.wire.nodes import NodeReply
 from batonpass.wire.queue import ItemBody, NextReply
@@ -51,7 +52,9 @@ class ServerGraph:
         """Claim the first of `candidates` that is still free, or return None."""
         sent_at_s = boottime()
         policy: Literal["ready", "open"] = "open" if accept == "open" else "ready"
+        reach("claim.sent")
         reply = self._client.next(project=project, accept=policy, candidates=candidates, dispatch=dispatch)
+        reach("claim.answered")
         return None if reply.status == "empty" else _taken(reply, sent_at_s)
 
     def node(self, node: NodeId) -> Seen:
@@ -88,6 +91,7 @@ class ServerGraph:
     def mint(self, agent: AgentId, fence: Fence) -> RunToken:
         """Return the run token of a tenure that has none yet."""
         reply = self._client.mint_run_token(agent, fence)
+        reach("mint.answered")
         return RunToken(reply.token, reply.hash_prefix)
 
     def revoke(self, agent: AgentId, prefix: str) -> None:
@@ -135,6 +139,8 @@ def _item(body: ItemBody) -> Item:
         readiness=body.readiness,
         suggest=body.suggest,
         lease_state=body.lease_state,
+        assigned=tuple(AgentId(HolderId(agent)) for agent in body.assigned_agents or ()),
+        findings=tuple(map(NodeId, body.findings or ())),
     )
 
 
