@@ -210,10 +210,22 @@ class Request:
     provisional: bool = False
     parked_too: bool = False
 
+    @property
+    def may_acquire(self) -> bool:
+        """Whether a tenure may begin with this, or a nonce be spent: only then does the law look at a `Standing`.
+
+        The heartbeat of a run, which names its tenure, never acquires (D2).
+        """
+        if self.verb is Verb.RELEASE:
+            return False
+        if self.if_epoch is not None:
+            return self.dispatch is not None
+        return self.verb is Verb.CLAIM or self.reclaim
+
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What else the law needs to know of a claim, read under the lock.
+    """What else the law needs to know of a request that may acquire, read under the lock; the policy of any.
 
     `unclaimable` says why the node can't be claimed (resolved, retired), or is
     None. `nonce_used` says whether the request's nonce ever acquired this

@@ -98,8 +98,8 @@ class Fences:
 
     def resources(self, principal: Principal) -> frozenset[Resource]:
         """Return every lease row to lock for `principal`."""
-        own = {principal.run.resource} if principal.run is not None else set()
-        return frozenset({fence.resource for fence in self.named} | own | self.onto | self.changing)
+        own = {principal.run.resource} if principal.run is not None else frozenset()
+        return self.changing.union(self.onto, own, (fence.resource for fence in self.named))
 
 
 @dataclass(frozen=True, slots=True)

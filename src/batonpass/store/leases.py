@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
+from operator import attrgetter
 from typing import Final
 
 from batonpass.core.ids import HolderId, Instant, NodeId, PersonId, Resource, TokenHash
@@ -14,19 +15,26 @@ from batonpass.store.base import Reader, Row, Statement, Tx, as_json, q
 
 LOST_SHOWN_FOR: Final = timedelta(hours=24)
 """How long an enumerating renewal reports a lease that lapsed or was taken; after that it simply is not there."""
+POLICIES_LOCK: Final = 0x706F6C696379  # "policy" in ASCII
 COLUMNS: Final = 17
 """How many columns of a row are the lease's own, in the order of its fields."""
 
 
 @dataclass(frozen=True, slots=True)
-class NodeStanding:
-    """What a lease verb must know of a node: read under the lock, in a statement of its own."""
+class NodeFacts:
+    """What every lease verb must know of a node: read under the lock, in a statement of its own."""
 
     id: NodeId
     type: str
     project: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """Why a node is not to be claimed: it is dead by its status, superseded, or resolved (D10)."""
+
+    id: NodeId
     status: str | None
-    dead: bool
     superseded_by: str | None
     resolved_by: str | None
 
@@ -53,16 +61,24 @@ def lease_row(row: Row) -> Lease:
 # --- statements that travel with others --------------------------------------------------------------------------
 
 
-def standing_of(resources: Iterable[Resource]) -> Statement:
-    """Ask what claims must know of the nodes among `resources`; see `standings`."""
-    return q("leases.standing", resources=as_json(sorted(resources)))
+def nodes_asked(resources: Iterable[Resource]) -> Statement:
+    """Ask what every verb must know of the nodes among `resources`; see `nodes`."""
+    return q("leases.nodes", resources=as_json(sorted(resources)))
 
 
-def standings(rows: Sequence[Row]) -> dict[Resource, NodeStanding]:
-    """Return the answer to `standing_of` by resource; a resource that is no node is absent."""
-    return {
-        Resource(row[0]): NodeStanding(row[0], row[1], row[2], row[3], bool(row[4]), row[5], row[6]) for row in rows
-    }
+def nodes(rows: Sequence[Row]) -> dict[Resource, NodeFacts]:
+    """Return the answer to `nodes_asked` by resource; a resource that is no node is absent."""
+    return {row[0]: NodeFacts(*row) for row in rows}
+
+
+def obstacles_asked(resources: Iterable[Resource]) -> Statement:
+    """Ask which of the nodes among `resources` are not to be claimed; see `obstacles`."""
+    return q("leases.obstacles", resources=as_json(sorted(resources)))
+
+
+def obstacles(rows: Sequence[Row]) -> dict[Resource, Obstacle]:
+    """Return the answer to `obstacles_asked` by resource; what may be claimed is absent."""
+    return {row[0]: Obstacle(*row) for row in rows}
 
 
 def policies_asked() -> Statement:
@@ -70,17 +86,22 @@ def policies_asked() -> Statement:
     return q("leases.policies")
 
 
+def policies_locked() -> Statement:
+    """Let nobody else change a policy until the transaction ends: changes read what is there first."""
+    return q("leases.lock_policies", key=POLICIES_LOCK)
+
+
 def policies(rows: Sequence[Row]) -> Policies:
     """Return the answer to `policies_asked`."""
     return Policies({row[0]: tuple(row[1:]) for row in rows})
 
 
-def live_claims_of(holders: Iterable[HolderId], now: Instant | None) -> Statement:
+def live_claims_asked(holders: Iterable[HolderId], now: Instant | None) -> Statement:
     """Ask how many claims in force each holder has."""
     return q("leases.live_claims", holders=as_json(sorted(holders)), now=now)
 
 
-def nonces_used(pairs: Iterable[tuple[Resource, str]]) -> Statement:
+def nonces_asked(pairs: Iterable[tuple[Resource, str]]) -> Statement:
     """Ask which (resource, nonce) pairs have acquired before."""
     return q("leases.nonces_used", pairs=as_json([{"resource": r, "nonce": n} for r, n in sorted(set(pairs))]))
 
@@ -90,9 +111,15 @@ class Policies:
     """The stored overrides of every project; `for_project` folds them over the defaults (D8)."""
 
     overrides: Mapping[str, tuple[object, ...]]
+    _folded: dict[str | None, Policy] = field(default_factory=dict, compare=False)
 
     def for_project(self, project: str | None) -> Policy:
         """Return the policy in force for `project`: its own overrides, then `*`, then the defaults."""
+        if (folded := self._folded.get(project)) is None:
+            folded = self._folded[project] = self._fold(project)
+        return folded
+
+    def _fold(self, project: str | None) -> Policy:
         layers = [self.overrides.get(EVERY_PROJECT, ()), self.overrides.get(project or EVERY_PROJECT, ())]
         values: dict[str, object] = {}
         for layer in layers:
@@ -154,12 +181,19 @@ async def traces(tx: Reader, lapsed: Iterable[Lease]) -> frozenset[Resource]:
 
 def write(tx: Tx, changes: Sequence[tuple[LockedLease, LockedLease]]) -> None:
     """Write each (as locked, as decided) pair. A row that moved in between would be a bug, and fails the whole."""
-    if not changes:
-        return
-    rows = [_written(before, after) for before, after in changes]
-    tx.put(q("leases.write", rows=as_json(rows), expected=len(rows)))
-    for _, after in changes:
+    carried_on, others = [], []
+    for before, after in changes:
+        assert after.resource == before.resource, (before, after)
+        assert after.epoch >= before.epoch, (before, after)
+        assert after.version > before.version or after.granted_at != before.granted_at, (before, after)
+        if _tenure(before) == _tenure(after):
+            carried_on.append({"was_version": before.version, **_values(after, _OF_A_RENEWAL)})
+        else:
+            others.append({"was_version": before.version, **_values(after, _COLUMNS)})
         tx.locked[after.resource] = after
+    for statement, rows in (("leases.write", others), ("leases.carry_on", carried_on)):
+        if rows:
+            tx.put(q(statement, rows=as_json(rows), expected=len(rows)))
 
 
 def create(tx: Tx, resources: Sequence[Resource]) -> None:
@@ -185,13 +219,8 @@ def put_policy(tx: Tx, project: str, settings: Mapping[str, object]) -> None:
     tx.put(q("leases.put_policy", project=project, **settings))
 
 
-def _written(before: LockedLease, after: LockedLease) -> dict[str, object]:
-    assert after.resource == before.resource, (before, after)
-    assert after.epoch >= before.epoch, (before, after)
-    assert after.version > before.version or after.granted_at != before.granted_at, (before, after)
-    row: dict[str, object] = {name: getattr(after, name) for name in LockedLease.__dataclass_fields__}
-    row["was_version"] = before.version
-    return row
+def _values(lease: Lease, columns: Sequence[str]) -> dict[str, object]:
+    return {name: getattr(lease, name) for name in columns}
 
 
 def _ms(value: object) -> timedelta:
@@ -214,6 +243,10 @@ POLICY_SETTINGS: Final = (
     "paused",
     "agents_may_ready",
 )
+_COLUMNS: Final = tuple(LockedLease.__dataclass_fields__)
+_OF_A_RENEWAL: Final = ("resource", "session", "version", "granted_at", "expires_at")
+_tenure: Final = attrgetter(*(name for name in _COLUMNS if name not in _OF_A_RENEWAL))
+"""What a renewal leaves as it is: nearly all that is written are renewals, and they write the rest."""
 _KINDS: Final = {kind.value: kind for kind in Kind}
 _POLICY_COLUMNS: Final[tuple[tuple[str, Callable[[object], object]], ...]] = (
     ("claim_ttl", _ms),

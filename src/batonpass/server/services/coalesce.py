@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
 from batonpass.core import points
@@ -33,9 +33,52 @@ ALONE: Final = Alone()
 
 
 @dataclass(slots=True)
+class _Submission(Generic[A, R]):
+    """The asks of one caller, who is woken once, when each of them has its answer."""
+
+    asks: Sequence[A]
+    settled: asyncio.Future[None]
+    answers: dict[int, R | _Failed] = field(default_factory=dict)
+
+    def settle(self, place: int, answer: R | _Failed) -> None:
+        """Note the answer of one ask."""
+        self.answers[place] = answer
+        if len(self.answers) == len(self.asks) and not self.settled.done():
+            self.settled.set_result(None)
+
+    def results(self) -> list[R]:
+        """Return the answers in order, or raise the first failure."""
+        results: list[R] = []
+        for place in range(len(self.asks)):
+            answer = self.answers[place]
+            if isinstance(answer, _Failed):
+                raise answer.error
+            results.append(answer)
+        return results
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    """The answer of an ask that the database failed."""
+
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
 class _Waiting(Generic[A, R]):
-    ask: A
-    answer: asyncio.Future[R]
+    """One ask of a submission."""
+
+    submission: _Submission[A, R]
+    place: int
+
+    @property
+    def ask(self) -> A:
+        """Return what is asked."""
+        return self.submission.asks[self.place]
+
+    def settle(self, answer: R | _Failed) -> None:
+        """Hand over the answer."""
+        self.submission.settle(self.place, answer)
 
 
 class Coalescer(Generic[A, R]):
@@ -54,13 +97,12 @@ class Coalescer(Generic[A, R]):
 
     async def submit(self, asks: Sequence[A]) -> list[R]:
         """Return the answer of each of `asks`, in order. A failure of the database raises."""
-        loop = asyncio.get_running_loop()
-        waiting = [_Waiting(ask, loop.create_future()) for ask in asks]
-        self._waiting += waiting
+        submission: _Submission[A, R] = _Submission(asks, asyncio.get_running_loop().create_future())
+        self._waiting.extend(_Waiting(submission, place) for place in range(len(asks)))
         if self._draining is None or self._draining.done():
             self._draining = asyncio.create_task(self._drain(), name="lease sets")
-        await asyncio.wait([one.answer for one in waiting])
-        return [one.answer.result() for one in waiting]
+        await submission.settled
+        return submission.results()
 
     async def _drain(self) -> None:
         while self._waiting:
@@ -70,7 +112,7 @@ class Coalescer(Generic[A, R]):
                 answers = await self._run_set([one.ask for one in taken])
             except Unknown as error:
                 for one in taken:
-                    _fail(one, error)
+                    one.settle(_Failed(error))
             except Exception:  # noqa: BLE001  # one item's trouble must not be the others': each gets its own answer
                 self._ask_alone(taken)
             else:
@@ -81,8 +123,8 @@ class Coalescer(Generic[A, R]):
         for one, answer in zip(taken, answers, strict=True):
             if isinstance(answer, Alone):
                 self._ask_alone([one])
-            elif not one.answer.done():
-                one.answer.set_result(answer)
+            else:
+                one.settle(answer)
 
     def _ask_alone(self, taken: Sequence[_Waiting[A, R]]) -> None:
         for one in taken:
@@ -94,12 +136,6 @@ class Coalescer(Generic[A, R]):
         try:
             answer = await self._run_alone(one.ask)
         except Exception as error:  # noqa: BLE001  # it is raised where the request waits
-            _fail(one, error)
+            one.settle(_Failed(error))
         else:
-            if not one.answer.done():
-                one.answer.set_result(answer)
-
-
-def _fail(one: _Waiting[A, R], error: Exception) -> None:
-    if not one.answer.done():
-        one.answer.set_exception(error)
+            one.settle(answer)

@@ -35,7 +35,7 @@ from batonpass.core.policy import Policy
 from batonpass.server.services.coalesce import ALONE, Alone, Coalescer
 from batonpass.store import events, fences, leases
 from batonpass.store.base import Fences, Statement, Store, Tx, Writer, now_asked, retried
-from batonpass.store.leases import NodeStanding, Policies
+from batonpass.store.leases import NodeFacts, Obstacle, Policies
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +89,17 @@ class LeaseEngine:
 
 
 def _along(clock: Clock, asks: Sequence[Ask]) -> list[Statement]:
-    """Return what is asked in the round trip of the locks, after them."""
+    """Return what is asked in the round trip of the locks, after them: more of it when somebody may acquire."""
     requests = [ask.request for ask in asks]
-    pairs = [(request.resource, request.dispatch) for request in requests if request.dispatch is not None]
+    always = [now_asked(clock), leases.nodes_asked({one.resource for one in requests}), leases.policies_asked()]
+    acquiring = [one for one in requests if one.may_acquire]
+    if not acquiring:
+        return always
     return [
-        now_asked(clock),
-        leases.standing_of({request.resource for request in requests}),
-        leases.policies_asked(),
-        leases.live_claims_of({request.principal.id for request in requests}, clock.moment()),
-        leases.nonces_used(pairs),
+        *always,
+        leases.obstacles_asked({one.resource for one in acquiring}),
+        leases.live_claims_asked({one.principal.id for one in acquiring}, clock.moment()),
+        leases.nonces_asked((one.resource, one.dispatch) for one in acquiring if one.dispatch is not None),
     ]
 
 
@@ -112,12 +114,14 @@ async def decide_within(tx: Tx, ask: Ask) -> Outcome:
 async def decide_in(tx: Tx, asks: Sequence[Ask]) -> list[Outcome | Alone]:
     """Decide `asks` under the locks `tx` holds, and hand over what they change."""
     await points.areach("lease.clock_read")
-    ((now,),), standing, policies, counts, used = tx.along
+    ((now,),), nodes, policies, *more = tx.along
+    obstacles, counts, used = more or ((), (), ())
     board = _Board(
         tx=tx,
         now=Instant(now),
-        nodes=leases.standings(standing),
+        nodes=leases.nodes(nodes),
         policies=leases.policies(policies),
+        obstacles=leases.obstacles(obstacles),
         live_claims={HolderId(holder): count for holder, count in counts},
         used={(Resource(resource), nonce) for resource, nonce in used},
         before=dict(tx.locked),
@@ -148,8 +152,9 @@ class _Board:
 
     tx: Tx
     now: Instant
-    nodes: dict[Resource, NodeStanding]
+    nodes: dict[Resource, NodeFacts]
     policies: Policies
+    obstacles: dict[Resource, Obstacle]
     live_claims: dict[HolderId, int]
     used: set[tuple[Resource, str]]
     before: dict[Resource, LockedLease]
@@ -165,7 +170,7 @@ class _Board:
         node = self.nodes.get(request.resource)
         if (missing := _cannot_be_leased(request, node)) is not None:
             return missing
-        if self.tx.skipped & ask.fences.resources(request.principal):
+        if self.tx.skipped and self.tx.skipped & ask.fences.resources(request.principal):
             return ALONE
         if position in self.tx.broken:
             return fences.lost(self.tx, position, Writer(request.principal, ask.fences), self.now)
@@ -174,23 +179,26 @@ class _Board:
             return NotFound(f"there is no {request.resource}")
         policy = self.policies.for_project(node.project if node is not None else None)
         answer = decide(lease, request, self._standing(request, node, policy), self.now)
+        assert request.may_acquire or isinstance(answer, Refused) or not answer.acquired, request
         self.rows[request.resource] = answer.lease
         if isinstance(answer, Refused):
             return answer.raised(self.now)
         self._note(request, lease, answer, node)
         return Done(answer, self.now, policy)
 
-    def _standing(self, request: Request, node: NodeStanding | None, policy: Policy) -> Standing:
+    def _standing(self, request: Request, node: NodeFacts | None, policy: Policy) -> Standing:
+        if not request.may_acquire:
+            return Standing(policy)
         return Standing(
             policy=policy,
-            unclaimable=_unclaimable(node),
+            unclaimable=_unclaimable(self.obstacles.get(request.resource)),
             nonce_used=request.dispatch is not None and (request.resource, request.dispatch) in self.used,
             live_claims=self.live_claims.get(request.principal.id, 0),
             left_trace=request.resource in self.traced,
             counts_lapses=node is not None and NODE_TYPES[node.type].judged_by is JudgedBy.EDGE,
         )
 
-    def _note(self, request: Request, lease: LockedLease, granted: Granted, node: NodeStanding | None) -> None:
+    def _note(self, request: Request, lease: LockedLease, granted: Granted, node: NodeFacts | None) -> None:
         """Note what a grant leaves beside the row: its nonce, its working set, its event."""
         after, principal = granted.lease, request.principal
         if granted.acquired:
@@ -212,7 +220,7 @@ class _Board:
         events.append(self.tx, self.happened, at=self.now)
 
 
-def _cannot_be_leased(request: Request, node: NodeStanding | None) -> BatonError | None:
+def _cannot_be_leased(request: Request, node: NodeFacts | None) -> BatonError | None:
     """Return why there is nothing to lease: no such node, or a type that is not work (D10)."""
     if node is None:
         is_record = request.resource.startswith("record:")
@@ -226,22 +234,21 @@ def _cannot_be_leased(request: Request, node: NodeStanding | None) -> BatonError
     return None
 
 
-def _unclaimable(node: NodeStanding | None) -> str | None:
+def _unclaimable(obstacle: Obstacle | None) -> str | None:
     """Return why a node is not to be claimed: it reads resolved, superseded or retired (D10)."""
-    if node is None:
+    if obstacle is None:
         return None
-    if node.resolved_by is not None:
+    node = obstacle.id
+    if obstacle.resolved_by is not None:
         return (
-            f"{node.id} is resolved by {node.resolved_by}; there is nothing left to do (force claims it all the same)"
+            f"{node} is resolved by {obstacle.resolved_by}; there is nothing left to do (force claims it all the same)"
         )
-    if node.superseded_by is not None:
-        return f"{node.id} is superseded by {node.superseded_by}; claim that one (force claims it all the same)"
-    if node.dead:
-        return f"{node.id} has status {node.status}; reopen it first (force claims it all the same)"
-    return None
+    if obstacle.superseded_by is not None:
+        return f"{node} is superseded by {obstacle.superseded_by}; claim that one (force claims it all the same)"
+    return f"{node} has status {obstacle.status}; reopen it first (force claims it all the same)"
 
 
-def _event(request: Request, granted: Granted, node: NodeStanding | None) -> events.Event:
+def _event(request: Request, granted: Granted, node: NodeFacts | None) -> events.Event:
     data: dict[str, object] = {}
     if granted.displaced is not None:
         data["displaced"] = granted.displaced

@@ -57,6 +57,21 @@ WITH n AS (
 )
 SELECT batonpass_require_rows(count(*), :expected::bigint) FROM written;
 
+-- name: carry_on(rows, expected)
+-- The rows of tenures that go on: what a renewal changes, and otherwise as `write`.
+WITH n AS (
+    SELECT * FROM jsonb_to_recordset(:rows::jsonb) AS n (
+        resource text, session text, version bigint, granted_at bigint, expires_at bigint, was_version bigint
+    )
+), written AS (
+    UPDATE leases SET
+        session = n.session, version = n.version, granted_at = n.granted_at, expires_at = n.expires_at
+    FROM n
+    WHERE leases.resource = n.resource AND leases.version = n.was_version
+    RETURNING 1
+)
+SELECT batonpass_require_rows(count(*), :expected::bigint) FROM written;
+
 -- name: create(resources)!
 -- The rows of new resources, free and at epoch 0, so that there is always a row to lock.
 INSERT INTO leases (resource) SELECT jsonb_array_elements_text(:resources::jsonb) ON CONFLICT (resource) DO NOTHING;
@@ -82,13 +97,21 @@ GROUP BY token, resource;
 INSERT INTO run_tenures (token, resource, epoch)
 SELECT token, resource, epoch FROM jsonb_to_recordset(:rows::jsonb) AS n (token text, resource text, epoch bigint);
 
--- name: standing(resources)
--- What a claim must know of its nodes: type, project, status, whether retired, superseded by or resolved by whom.
-SELECT n.id, n.type, n.project, n.status, n.dead,
-    (SELECT min(s.src) FROM edges s WHERE s.dst = n.id AND s.type = 'supersedes'),
-    (SELECT min(r.resolver) FROM live_resolutions r WHERE r.target = n.id)
-FROM nodes n
-WHERE n.id = ANY (ARRAY(SELECT jsonb_array_elements_text(:resources::jsonb)));
+-- name: nodes(resources)
+-- What every lease verb must know of its nodes.
+SELECT id, type, project FROM nodes WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(:resources::jsonb)));
+
+-- name: obstacles(resources)
+-- The nodes that are not to be claimed: dead by their status, superseded by or resolved by whom. Most are not among them.
+SELECT id, status, superseded_by, resolved_by
+FROM (
+    SELECT n.id, n.status, n.dead,
+        (SELECT min(s.src) FROM edges s WHERE s.dst = n.id AND s.type = 'supersedes') AS superseded_by,
+        (SELECT min(r.resolver) FROM live_resolutions r WHERE r.target = n.id) AS resolved_by
+    FROM nodes n
+    WHERE n.id = ANY (ARRAY(SELECT jsonb_array_elements_text(:resources::jsonb)))
+) AS n
+WHERE dead OR superseded_by IS NOT NULL OR resolved_by IS NOT NULL;
 
 -- name: live_claims(holders, now)
 -- How many claims in force each holder has.
@@ -142,3 +165,7 @@ ON CONFLICT (project) DO UPDATE SET
     claim_ttl_ms = excluded.claim_ttl_ms, claim_ttl_max_ms = excluded.claim_ttl_max_ms,
     reserve_grace_ms = excluded.reserve_grace_ms, lapse_limit = excluded.lapse_limit, run_limit = excluded.run_limit,
     max_claims = excluded.max_claims, paused = excluded.paused, agents_may_ready = excluded.agents_may_ready;
+
+-- name: lock_policies(key)
+-- One change of a policy at a time; the row may not be there yet, so there is none to lock.
+SELECT pg_advisory_xact_lock(:key);

@@ -50,6 +50,14 @@ UPDATE leases SET
 FROM json_each(:rows) AS n
 WHERE leases.resource = n.value ->> 'resource' AND leases.version = n.value ->> 'was_version' AND :expected > 0;
 
+-- name: carry_on(rows, expected)!
+-- The rows of tenures that go on: what a renewal changes, and otherwise as `write`.
+UPDATE leases SET
+    session = n.value ->> 'session', version = n.value ->> 'version', granted_at = n.value ->> 'granted_at',
+    expires_at = n.value ->> 'expires_at'
+FROM json_each(:rows) AS n
+WHERE leases.resource = n.value ->> 'resource' AND leases.version = n.value ->> 'was_version' AND :expected > 0;
+
 -- name: create(resources)!
 -- The rows of new resources, free and at epoch 0, so that there is always a row to lock.
 INSERT INTO leases (resource) SELECT value FROM json_each(:resources) WHERE true ON CONFLICT (resource) DO NOTHING;
@@ -75,13 +83,21 @@ GROUP BY token, resource;
 INSERT INTO run_tenures (token, resource, epoch)
 SELECT value ->> 'token', value ->> 'resource', value ->> 'epoch' FROM json_each(:rows);
 
--- name: standing(resources)
--- What a claim must know of its nodes: type, project, status, whether retired, superseded by or resolved by whom.
-SELECT n.id, n.type, n.project, n.status, n.dead,
-    (SELECT min(s.src) FROM edges s WHERE s.dst = n.id AND s.type = 'supersedes'),
-    (SELECT min(r.resolver) FROM live_resolutions r WHERE r.target = n.id)
-FROM nodes n
-WHERE n.id IN (SELECT value FROM json_each(:resources));
+-- name: nodes(resources)
+-- What every lease verb must know of its nodes.
+SELECT id, type, project FROM nodes WHERE id IN (SELECT value FROM json_each(:resources));
+
+-- name: obstacles(resources)
+-- The nodes that are not to be claimed: dead by their status, superseded by or resolved by whom. Most are not among them.
+SELECT id, status, superseded_by, resolved_by
+FROM (
+    SELECT n.id, n.status, n.dead,
+        (SELECT min(s.src) FROM edges s WHERE s.dst = n.id AND s.type = 'supersedes') AS superseded_by,
+        (SELECT min(r.resolver) FROM live_resolutions r WHERE r.target = n.id) AS resolved_by
+    FROM nodes n
+    WHERE n.id IN (SELECT value FROM json_each(:resources))
+) AS n
+WHERE dead OR superseded_by IS NOT NULL OR resolved_by IS NOT NULL;
 
 -- name: live_claims(holders, now)
 -- How many claims in force each holder has.
@@ -136,3 +152,7 @@ ON CONFLICT (project) DO UPDATE SET
     claim_ttl_ms = excluded.claim_ttl_ms, claim_ttl_max_ms = excluded.claim_ttl_max_ms,
     reserve_grace_ms = excluded.reserve_grace_ms, lapse_limit = excluded.lapse_limit, run_limit = excluded.run_limit,
     max_claims = excluded.max_claims, paused = excluded.paused, agents_may_ready = excluded.agents_may_ready;
+
+-- name: lock_policies(key)
+-- The writer's turn is the lock here.
+SELECT :key;
