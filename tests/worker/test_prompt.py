@@ -69,6 +69,15 @@ def test_the_contract_says_how_a_run_may_end() -> None:
         assert needed in text, needed
 
 
+def test_an_item_closed_by_its_status_is_not_asked_for_a_resolver() -> None:
+    finding = replace(NODE, id=NodeId("find-1"), type="finding")
+
+    text = prompt.compose(replace(BRIEF, node=finding))
+
+    assert "/v1/nodes/find-1/status" in text
+    assert "resolves" not in text
+
+
 def test_a_token_that_stands_in_a_node_is_not_passed_on() -> None:
     text = prompt.compose(replace(BRIEF, node=replace(NODE, text="use bat_pat_AAAABBBBCCCC")))
 

@@ -9,17 +9,57 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from textwrap import dedent
 from typing import Final
 
 from batonpass.core import reports
 from batonpass.core.ids import NodeId
+from batonpass.core.outcome import is_judged_by_edge
 
 NODE_BYTES_MAX: Final = 16_000
 """Of the task's own text; the server keeps nodes below this."""
 NEIGHBOUR_BYTES_MAX: Final = 4_000
 NEIGHBOURS_MAX: Final = 8
 SHORTENED: Final = "\n[shortened here]"
+
+_CONTRACT: Final = """
+# Contract
+
+You work unattended, and this is your only turn: when you stop, the run is over, and whatever you left running is
+stopped. Wait for your own commands; don't put work off to the background.
+
+1. Stay in this checkout and on its branch, `{branch}`. Don't merge into `{target}`, don't push, don't touch other
+   checkouts.
+2. Check what you did with commands whose result you can name, not by reading alone.
+3. Commit everything and leave the tree clean before you say that the item is done.
+4. <completion> The server is `$BATON_SERVER`, your token `$BATON_TOKEN`; it is good for this run only and dies with its
+   lease. A 409 with `lease_lost` means that the item is somebody else's by now: stop.
+5. If it does not come out, leave the item as it is. Commit what is worth keeping, and name what stopped you in the
+   report.
+6. If the item itself is wrong (done already, its premise gone, not for this repository), decline it: commit nothing,
+   change nothing about the item, and let the first line of the report be exactly
+
+       DECLINED: <the reason, in one line>
+
+Write your final report to the file `$BATON_REPORT`, or as your last message if you can't write files. Say which item it
+was, what you changed, how you checked it, and what now shows that it is done, or what stands in the way. End with what
+you noticed besides, one line each (`- [issue|task|smell|better-approach] <where> — …`), or with "none".
+"""
+_BY_EDGE: Final = """\
+Only an edge on the graph makes it done. As the very last step file a resolver: an artifact or a decision with a
+   `resolves` edge onto `{node}`.
+
+       POST $BATON_SERVER/v1/nodes
+       {{"nodes": [{{"id": "art-…", "type": "artifact", "title": "…", "summary": "…", "date": "YYYY-MM-DD",
+                    "edges": [{{"type": "resolves", "to": "{node}"}}], "body": "…"}}]}}
+
+  """
+_BY_STATUS: Final = """\
+A `{type}` is closed by its own status, and nothing but that says that it is done. As the very last step set it:
+
+       POST $BATON_SERVER/v1/nodes/{node}/status
+       {{"status": "…"}}
+
+  """
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,38 +122,9 @@ def _task(brief: Brief) -> str:
 
 def _contract(brief: Brief) -> str:
     """Return the standing rules; a run that knows only these can end in every way the outcome contract has."""
-    return (
-        dedent("""\
-        # Contract
-
-        You work unattended, and this is your only turn: when you stop, the run is over, and whatever you left
-        running is stopped. Wait for your own commands; don't put work off to the background.
-
-        1. Stay in this checkout and on its branch, `{branch}`. Don't merge into `{target}`, don't push, don't
-           touch other checkouts.
-        2. Check what you did with commands whose result you can name, not by reading alone.
-        3. Commit everything and leave the tree clean before you say that the item is done.
-        4. Only an edge on the graph makes it done. As the very last step file a resolver: an artifact or a decision
-           with a `resolves` edge onto `{node}` (`answers` if it is a question). The server is `$BATON_SERVER`, your
-           token `$BATON_TOKEN`; it is good for this run only and dies with its lease:
-
-               POST $BATON_SERVER/v1/nodes
-               {{"nodes": [{{"id": "art-…", "type": "artifact", "title": "…", "summary": "…", "date": "YYYY-MM-DD",
-                            "edges": [{{"type": "resolves", "to": "{node}"}}], "body": "…"}}]}}
-
-           A 409 with `lease_lost` means that the item is somebody else's by now: stop.
-        5. If it does not come out, leave it unresolved. Commit what is worth keeping and name what stopped you in
-           the report.
-        6. If the item itself is wrong (done already, its premise gone, not for this repository), decline it: commit
-           nothing, resolve nothing, and let the first line of the report be exactly
-
-               DECLINED: <the reason, in one line>
-
-        Write your final report to the file `$BATON_REPORT`, or as your last message if you can't write files. Say
-        which item it was, what you changed, how you checked it, and the id of the resolver, or what stands in the
-        way. End with what you noticed besides, one line each (`- [issue|task|smell|better-approach] <where> — …`),
-        or with "none".""")
-    ).format(branch=brief.branch, target=brief.target, node=brief.node.id)
+    completion = _BY_EDGE if is_judged_by_edge(brief.node.type) else _BY_STATUS
+    names = {"branch": brief.branch, "target": brief.target, "node": brief.node.id, "type": brief.node.type}
+    return _CONTRACT.replace("<completion>", completion).format(**names).strip()
 
 
 def _quote(node: Quoted, bytes_max: int) -> str:
