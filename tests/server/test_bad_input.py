@@ -7,7 +7,7 @@ sentence; a test expects none.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -95,6 +95,34 @@ async def test_a_body_over_a_mebibyte_is_too_large_at_every_door_whether_it_says
     ]
 
     assert await walk.findings(tries) == []
+
+
+async def test_a_client_that_hangs_up_in_the_middle_is_no_failure_of_ours(
+    walk: Walk, caplog: pytest.LogCaptureFixture
+) -> None:
+    for door in WITH_BODY:
+        arriving: Iterator[Any] = iter(
+            [{"type": "http.request", "body": b'{"no', "more_body": True}, {"type": "http.disconnect"}]
+        )
+        sent: list[Any] = []
+
+        async def receive(arriving: Iterator[Any] = arriving) -> Any:  # noqa: ANN401 — an ASGI message
+            return next(arriving)
+
+        async def send(message: Any, sent: list[Any] = sent) -> None:  # noqa: ANN401 — an ASGI message
+            sent.append(message)
+
+        scope = {
+            "type": "http",
+            "method": door.method,
+            "path": door.path(walk.fleet),
+            "query_string": b"",
+            "headers": [(b"authorization", f"Bearer {door.token(walk.fleet)}".encode())],
+        }
+        await walk.server.app(scope, receive, send)
+
+        assert sent[0]["status"] == 400, door.name
+    assert caplog.records == []
 
 
 # --- values of another type, and texts -------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from batonpass.core.errors import BadRequest, Invalid, TooLarge
 from batonpass.wire.text import Cleaner
@@ -41,11 +41,14 @@ async def read_bytes(request: Request) -> bytes:
         raise TooLarge(f"body: {declared} bytes; the limit is {BODY_BYTES_MAX} bytes")
     chunks: list[bytes] = []
     size = 0
-    async for chunk in request.stream():
-        size += len(chunk)
-        if size > BODY_BYTES_MAX:
-            raise TooLarge(f"body: over the limit of {BODY_BYTES_MAX} bytes")
-        chunks.append(chunk)
+    try:
+        async for chunk in request.stream():
+            size += len(chunk)
+            if size > BODY_BYTES_MAX:
+                raise TooLarge(f"body: over the limit of {BODY_BYTES_MAX} bytes")
+            chunks.append(chunk)
+    except ClientDisconnect as error:
+        raise BadRequest("body: broke off before its end") from error
     return b"".join(chunks)
 
 
