@@ -13,7 +13,7 @@ import msgspec
 from cyclopts import Parameter
 
 from batonpass.cli.context import connected
-from batonpass.cli.exits import Exit
+from batonpass.cli.exits import Exit, UsageError
 from batonpass.cli.options import COMMON, Common, Duration, Flag
 from batonpass.cli.render import print_json, say, warn
 from batonpass.client import config
@@ -56,9 +56,9 @@ def work(
 
     """
     if not once:
-        raise ValueError("say --once: a worker that goes on by itself is not there yet")
+        raise UsageError("say --once: a worker that goes on by itself is not there yet")
     if not command:
-        raise ValueError("name the command that does the work after --, such as: baton work --once -- my-agent")
+        raise UsageError("name the command that does the work after --, such as: baton work --once -- my-agent")
     settings = Settings(
         home=config.home_of(os.environ),
         inherited=dict(os.environ),

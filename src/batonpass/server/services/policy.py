@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from batonpass.core.errors import Forbidden, Invalid
+from batonpass.core.errors import Invalid
 from batonpass.core.policy import EVERY_PROJECT, Policy
 from batonpass.server.services.change import Caller, Replayed, change
+from batonpass.server.services.principals import require_admin, require_current
 from batonpass.store import events, leases
 from batonpass.store.base import Store, retried
 from batonpass.wire.policy import PolicyReply, policy_reply
@@ -44,13 +45,13 @@ class Policies:
 
         `warnings` go into the reply.
         """
-        if not (caller.principal.is_admin and caller.principal.is_person):
-            raise Forbidden("only an admin may change a policy")
+        require_admin(caller.principal)
         check(given)
         async with change(self._store, caller, onto=frozenset()) as now:
             if now.replayed is not None:
                 return now.replayed
-            (rows,) = await now.tx.fetch(leases.policies_asked())
+            require_admin(await require_current(now.tx, now.now))
+            _, rows = await now.tx.fetch(leases.policies_locked(), leases.policies_asked())
             stored = leases.policies(rows)
             settings = {**stored.own_settings(project), **given}
             leases.put_policy(now.tx, project, settings)
