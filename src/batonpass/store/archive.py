@@ -124,7 +124,8 @@ class Archive:
     def chunks(self, member: Member) -> Iterator[bytes]:
         """Yield the rows of one table, at most `CHUNK_BYTES` at a time."""
         file = self._tar.extractfile(member.name)
-        assert file is not None, member.name
+        if file is None:
+            raise _unfit(self._tar, f"{member.name} is not a file")
         while chunk := file.read(CHUNK_BYTES):
             yield chunk
 
