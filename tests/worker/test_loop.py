@@ -404,6 +404,24 @@ def test_what_cannot_be_given_back_now_lapses_and_is_said(box: Box) -> None:
     assert (record.state, record.lease_released) == (State.FAILED_LAUNCH, False)
 
 
+def test_a_lease_lost_while_the_worktree_is_made_starts_no_child(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = box.graph.add_item("task-1")
+
+    def lose() -> None:
+        box.graph.take_over(node)
+        box.graph.hearts[0].why = "held by agent-other"
+
+    monkeypatch.setitem(points.armed, "worktree.added", lose)
+
+    record = box.ran(f"touch {box.scratch}/ran")
+
+    assert not (box.scratch / "ran").exists()
+    assert record.state is State.FAILED_LAUNCH
+    assert "held by agent-other" in (record.termination_reason or "")
+    assert node in box.graph.held
+    assert len(git.worktrees(box.repo.checkout)) == 1
+
+
 def test_a_lease_is_renewed_from_the_claim_on_not_from_the_childs_start(box: Box) -> None:
     box.graph.add_item("task-1")
 

@@ -208,7 +208,11 @@ class _Launch:
         worktree.create(tree)
         undo.callback(worktree.discard, tree)
         reach("worktree.added")
-        return _Ready(record, self._start(record, token, text), heart)
+        if (why := heart.lost()) is not None:
+            raise LaunchRefused(f"the lease was lost before the child could be started: {why}")
+        child = self._start(record, token, text)
+        undo.callback(child.stop, self._settings.graces)
+        return _Ready(record, child, heart)
 
     def running(self, ready: _Ready) -> Launched:
         """Record that the child runs; whatever is in the way of that stops the child."""
