@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -24,6 +24,7 @@ from batonpass.testing.server import InProcessServer
 from batonpass.wire.errors import HTTP_STATUS
 
 REFUSALS: Final = range(400, 500)
+Contents = Mapping[str, list[tuple[object, ...]]]
 _STATUS_OF: Final[Mapping[str, int]] = {kind.code: status for kind, status in HTTP_STATUS.items()}
 
 
@@ -73,8 +74,18 @@ class Walk:
         """Send all of `tries`, none of which may change anything; return what was wrong."""
         before = contents(self.url)
         found = [finding for attempt in tries for finding in judged(attempt, await self.send(attempt))]
+        return found + self._changes(before)
+
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """Assert at the end of the block that no row of the database has changed in it."""
+        before = contents(self.url)
+        yield
+        assert self._changes(before) == []
+
+    def _changes(self, before: Contents) -> list[str]:
         after = contents(self.url)
-        return found + [f"{table} has changed" for table in before if before[table] != after[table]]
+        return [f"{table} has changed" for table in before if before[table] != after[table]]
 
 
 @asynccontextmanager
