@@ -20,8 +20,7 @@ from batonpass.client import config
 from batonpass.client.client import Client
 from batonpass.worker.app import run_once
 from batonpass.worker.dispatch.launch import Order
-from batonpass.worker.errors import WorkerError
-from batonpass.worker.journal import State, as_json
+from batonpass.worker.journal import RunRecord, State, Stopped, as_json
 from batonpass.worker.select import Accept
 from batonpass.worker.server_graph import ServerGraph
 from batonpass.worker.settings import DEFAULT_RUN_IDLE_S, DEFAULT_RUN_MAX_S, Settings
@@ -66,17 +65,20 @@ def work(
         run_max_s=run_max.total_seconds(),
         run_idle_s=run_idle.total_seconds(),
     )
-    try:
-        with _as_agent(common) as (client, child_server):
-            order = Order(command, Path.cwd(), base=base, project=project, child_server=child_server)
-            tell = warn if common.json else say
-            record = run_once(ServerGraph(client), settings, order, say=tell, owns_process=True)
-    except WorkerError as error:
-        warn(f"error: {error.message}")
-        return Exit.FAILED
+    with _as_agent(common) as (client, child_server):
+        order = Order(command, Path.cwd(), base=base, project=project, child_server=child_server)
+        tell = warn if common.json else say
+        record = run_once(ServerGraph(client), settings, order, say=tell, owns_process=True)
     if common.json:
         print_json(msgspec.json.encode({"run": as_json(record) if record is not None else None}))
-    return Exit.FAILED if record is not None and record.state is State.FAILED_LAUNCH else Exit.OK
+    return Exit.OK if record is None else _exit_of(record)
+
+
+def _exit_of(record: RunRecord) -> Exit:
+    """Return how the command ends: whatever a settled run achieved is for the graph to say, and no failure of ours."""
+    if record.stopped_for is Stopped.INTERRUPTED:
+        return Exit.INTERRUPTED
+    return Exit.FAILED if record.state is State.FAILED_LAUNCH else Exit.OK
 
 
 @contextmanager

@@ -1,0 +1,117 @@
+"""`baton work --once` in local mode: a real repository, a real child, verdicts read back from the graph."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from batonpass.cli.exits import Exit
+from batonpass.testing.commands import Baton
+from batonpass.testing.repos import make_repo, person_environment
+
+Spawn = Callable[..., subprocess.CompletedProcess[str]]
+
+RESOLVES = """
+import pathlib, subprocess, sys
+prompt = sys.stdin.read()
+pathlib.Path("work.txt").write_text(prompt)
+subprocess.run(["git", "add", "work.txt"], check=True)
+subprocess.run(["git", "commit", "-q", "-m", "Work"], check=True)
+baton = pathlib.Path(sys.executable).with_name("baton")
+subprocess.run([baton, "add", "Done", "--id", "art-done", "--type", "artifact", "--link", "resolves:task-a"], check=True)
+"""
+
+
+@pytest.fixture
+def repository(baton: Baton, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout the command is started in, and one item that is ready."""
+    repo = make_repo(tmp_path / "repository", person_environment(Path(os.environ["HOME"])))
+    monkeypatch.chdir(repo.folder)
+    baton.task("a", "--ready")
+    return repo.folder
+
+
+def test_a_run_that_resolves_its_item_reads_resolved(repository: Path, baton: Baton, spawn: Spawn) -> None:
+    done = spawn("work", "--once", "--project", "demo", "--", sys.executable, "-c", RESOLVES)
+
+    assert (done.returncode, done.stderr) == (Exit.OK, "")
+    assert "task-a: resolved, by art-done" in done.stdout
+    branch = subprocess.run(
+        ["git", "for-each-ref", "--format=%(refname:short)", "refs/heads/baton"],
+        cwd=repository,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    assert branch.startswith("baton/task-a-")
+    prompt = subprocess.run(
+        ["git", "show", f"{branch}:work.txt"], cwd=repository, capture_output=True, text=True, check=True
+    ).stdout
+    assert "Work on `task-a`" in prompt
+    left = [path.name for path in (baton.home / "worktrees" / "repository").iterdir()]
+    assert left == [".trash"], "a clean worktree goes"
+    assert baton.json("queue")["items"] == []
+
+
+def test_a_run_that_only_speaks_is_reported_and_its_item_comes_back(
+    repository: Path, baton: Baton, spawn: Spawn
+) -> None:
+    del repository
+    done = spawn("work", "--once", "--json", "--", "echo", "Half of it is done.")
+
+    assert done.returncode == Exit.OK
+    (item,) = baton.json("queue")["items"]
+    assert item["id"] == "task-a"
+    assert "lease_state" not in item
+    assert (
+        "Half of it is done."
+        in baton.ok("list", "--type", "artifact").out
+        + baton.ok("show", baton.json("list", "--type", "artifact")["nodes"][0]["id"]).out
+    )
+    assert "task-a: reported" in done.stderr
+
+
+def test_an_empty_queue_is_no_failure(repository: Path, baton: Baton, spawn: Spawn) -> None:
+    del repository
+    baton.ok("ready", "task-a", "--needs-input")
+
+    done = spawn("work", "--once", "--json", "--", "true")
+
+    assert (done.returncode, done.stdout) == (Exit.OK, '{"run": null}\n')
+    assert done.stderr == "task-a: left alone, nobody has made it ready for an agent\nthere is nothing to take\n"
+
+
+@pytest.mark.parametrize(
+    "argv, code, words",
+    [
+        (["work", "--", "true"], Exit.USAGE, "--once"),
+        (["work", "--once"], Exit.USAGE, "name the command"),
+        (["work", "--once", "--run-max", "200h", "--", "true"], Exit.FAILED, "run_max_s"),
+        (["work", "--once", "--accept", "readdy", "--", "true"], Exit.USAGE, "readdy"),
+        (["work", "--once", "--", "no-such-command-here"], Exit.FAILED, "no-such-command-here"),
+        (["work", "--once", "--base", "no-such-branch", "--", "true"], Exit.FAILED, "no-such-branch"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_before_anything_is_claimed(
+    repository: Path, baton: Baton, argv: list[str], code: Exit, words: str
+) -> None:
+    del repository
+    ran = baton(*argv)
+
+    assert ran.code == code
+    assert words in ran.err
+    assert baton.json("leases")["leases"] == []
+
+
+def test_a_folder_that_is_no_checkout_is_refused(baton: Baton) -> None:
+    baton.task("a", "--ready")
+
+    ran = baton("work", "--once", "--", "true")
+
+    assert ran.code == Exit.FAILED
+    assert "not inside a git checkout" in ran.err
