@@ -23,7 +23,8 @@ pathlib.Path("work.txt").write_text(prompt)
 subprocess.run(["git", "add", "work.txt"], check=True)
 subprocess.run(["git", "commit", "-q", "-m", "Work"], check=True)
 baton = pathlib.Path(sys.executable).with_name("baton")
-subprocess.run([baton, "add", "Done", "--id", "art-done", "--type", "artifact", "--link", "resolves:task-a"], check=True)
+resolver = ["--id", "art-done", "--type", "artifact", "--link", "resolves:task-a"]
+subprocess.run([baton, "add", "Done", *resolver], check=True)
 """
 
 
@@ -97,7 +98,7 @@ def test_an_empty_queue_is_no_failure(repository: Path, baton: Baton, spawn: Spa
         (["work", "--once", "--base", "no-such-branch", "--", "true"], Exit.FAILED, "no-such-branch"),
     ],
 )
-def test_what_cannot_be_done_is_refused_before_anything_is_claimed(
+def test_what_cannot_be_done_is_refused_before_anything_is_claimed(  # noqa: PLR0917 — fixtures and a table
     repository: Path, baton: Baton, argv: list[str], code: Exit, words: str
 ) -> None:
     del repository
