@@ -8,6 +8,8 @@ that a misspelt option cannot silently do nothing.
 
 from __future__ import annotations
 
+import codecs
+import functools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -58,8 +60,7 @@ def parse_object(raw: bytes) -> dict[str, Any]:
         return {}
     try:
         # Strictly UTF-8: given bytes, json would also read UTF-16, and surrogates that nothing below would see.
-        text = raw.decode("utf-8-sig")
-        value = json.loads(text, object_pairs_hook=_once_each, parse_constant=_no_constant, parse_float=_finite)
+        value = _DECODER.decode(raw.removeprefix(codecs.BOM_UTF8).decode())
     except BadRequest:
         raise
     except RecursionError as error:
@@ -104,13 +105,14 @@ def _named(error: msgspec.ValidationError) -> Invalid:
     return Invalid(f"{field}: {message[:1].lower()}{message[1:]}" if field else message, field=field)
 
 
+@functools.cache
 def _fields(kind: type[msgspec.Struct]) -> frozenset[str]:
     return frozenset(kind.__struct_encode_fields__)
 
 
 def _unknown(value: Mapping[str, object], kind: type[msgspec.Struct]) -> tuple[str, ...]:
     known = _fields(kind)
-    return tuple(name for name in value if name not in known)
+    return () if known.issuperset(value) else tuple(name for name in value if name not in known)
 
 
 def _cleaned(value: Any, cleaner: Cleaner, field: str) -> Any:  # noqa: ANN401  # JSON in, JSON out
@@ -146,3 +148,6 @@ def _finite(text: str) -> float:
     if number in (float("inf"), float("-inf")):
         raise BadRequest(f"body: {text[:40]} is beyond what a number can hold")
     return number
+
+
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_once_each, parse_constant=_no_constant, parse_float=_finite)
