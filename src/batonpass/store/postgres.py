@@ -15,12 +15,14 @@ knows, and the error says so (D45).
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 import psycopg
 from psycopg import errors
+from psycopg.abc import PQGen
+from psycopg.generators import send
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from batonpass.core import points
@@ -41,11 +43,39 @@ PREPARE_AFTER: Final = 2
 BEGIN_WRITE: Final = "BEGIN ISOLATION LEVEL READ COMMITTED"
 BEGIN_READ: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 COMMIT: Final = "COMMIT"
+ROLLBACK: Final = "ROLLBACK"
 LIMITS: Final = q("session.limits", lock_ms="10000", statement_ms="20000", idle_ms="5000")
 """A lock is waited for longer than any lease verb's own patience, a transaction never idles long (H25)."""
 SYNC_WAIT_CANCELLED: Final = "canceling wait for synchronous replication"
 
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
+
+
+class _Pipeline(psycopg.AsyncPipeline):
+    """A pipeline whose last message is its sync.
+
+    The driver's own sends a flush after it. The server takes that for the next
+    command, stops the clock of an idle transaction and never starts it again:
+    a stopped process would hold its locks for ever (H25).
+    """
+
+    def _exit_gen(self) -> PQGen[None]:
+        try:
+            self._enqueue_sync()
+            yield from self._communicate_gen()
+            yield from send(self.pgconn)
+        except BaseException:
+            yield from self._fetch_gen(flush=True)
+            raise
+        yield from self._fetch_gen(flush=False)
+
+
+@asynccontextmanager
+async def _round_trip(connection: Connection) -> AsyncIterator[None]:
+    """Send what is executed in the block together, and wait for all of it at its end."""
+    connection._pipeline = _Pipeline(connection)  # noqa: SLF001  # the driver has no other place to choose it
+    async with connection.pipeline():
+        yield
 
 
 class PostgresReader:
@@ -64,7 +94,7 @@ class PostgresReader:
         """Return the rows of each statement, all sent in one round trip with what was put before."""
         changes, self._pending = self._pending, []
         try:
-            async with self._connection.pipeline():
+            async with _round_trip(self._connection):
                 await self._begin_if_needed()
                 for change in changes:
                     await self._send(change)
@@ -79,9 +109,14 @@ class PostgresReader:
         return Instant(row[0])
 
     async def finish(self) -> None:
-        """End the snapshot."""
-        if self._begun:
-            await self._connection.execute(COMMIT)
+        """End the snapshot; a connection that is lost has ended it already."""
+        await self._end(COMMIT)
+
+    async def _end(self, statement: str) -> None:
+        """Send the transaction's last statement, whatever became of the connection: the pool looks after that."""
+        if self._begun and not self._connection.closed:
+            with suppress(psycopg.Error):
+                await self._connection.execute(statement)
 
     async def _begin_if_needed(self) -> None:
         if not self._begun:
@@ -125,7 +160,7 @@ class PostgresTx(PostgresReader):
         self._connection.add_notice_handler(self._note)
         await points.areach("commit.sent")
         try:
-            async with self._connection.pipeline():
+            async with _round_trip(self._connection):
                 await self._begin_if_needed()
                 for change in changes:
                     await self._send(change)
@@ -142,8 +177,7 @@ class PostgresTx(PostgresReader):
 
     async def rollback(self) -> None:
         """Undo everything; the server does so itself if the connection is gone."""
-        if self._begun and not self._connection.closed:
-            await self._connection.execute("ROLLBACK")
+        await self._end(ROLLBACK)
 
     async def _begin_if_needed(self) -> None:
         if not self._begun:
@@ -242,7 +276,8 @@ def split_pooler(url: str) -> tuple[str, bool]:
     parts = urlsplit(url)
     options = parse_qsl(parts.query, keep_blank_values=True)
     pooled = ("pooler", "transaction") in options
-    kept = urlencode([(name, value) for name, value in options if name != "pooler"])
+    # libpq takes a plus for a plus, so blanks have to be %20.
+    kept = urlencode([(name, value) for name, value in options if name != "pooler"], quote_via=quote)
     return urlunsplit(parts._replace(query=kept)), pooled
 
 

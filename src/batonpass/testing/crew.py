@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -172,9 +171,12 @@ class Gathered:
     tokens: Mapping[str, str]
 
 
-async def gather(url: str) -> dict[str, str]:
-    """Make everybody and the tasks in the empty database at `url`, close it, and return everybody's tokens."""
-    async with in_process_server(url, clock=ManualClock()) as server:
+async def gather(url: str, *, clock: Clock | None = None) -> dict[str, str]:
+    """Make everybody and the tasks in the empty database at `url`, close it, and return everybody's tokens.
+
+    Without a `clock` it is done when a `ManualClock` begins.
+    """
+    async with in_process_server(url, clock=clock or ManualClock()) as server:
         tokens = {"ada": server.admin_token}
         for owner, labels in (("ann", ("a1", "a2")), ("ben", ("b1", "b2"))):
             tokens[owner] = await server.add_person(owner.capitalize())
@@ -195,15 +197,22 @@ async def crew(gathered: Gathered, *, clock: Clock, servers: int = 1) -> AsyncIt
         yield Crew(gathered.url, running, dict(gathered.tokens))
 
 
+async def until(condition: Callable[[], Awaitable[bool]]) -> None:
+    """Wait for something that nothing signals, looking every now and then, and not for ever."""
+    async with asyncio.timeout(WAIT_S_MAX):
+        while not await condition():  # noqa: ASYNC110  # nobody signals what only the database can see
+            await asyncio.sleep(POLL_S)
+
+
 async def waits(team: Crew, request: asyncio.Future[Any], *, at: int = 0) -> None:
     """Return once `request`, sent to the server `at`, waits for a lock; raise when it is answered instead."""
-    store = team.servers[at].store
-    deadline = time.monotonic() + WAIT_S_MAX
-    async with _lock_waits(store, team.url) as waiting:
-        while not await waiting():
-            if request.done() or time.monotonic() > deadline:
-                raise AssertionError(f"it does not wait: {request}")
-            await asyncio.sleep(POLL_S)
+    async with _lock_waits(team.servers[at].store, team.url) as waiting:
+
+        async def waiting_or_answered() -> bool:
+            return request.done() or await waiting()
+
+        await until(waiting_or_answered)
+    assert not request.done(), f"it does not wait: {request}"
 
 
 @asynccontextmanager
