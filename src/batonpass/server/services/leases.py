@@ -165,6 +165,7 @@ def _on_snapshot(principal: Principal, verb: Verb, lease: Lease) -> Request:
 
 def _bounded(items: Sequence[T], field: str) -> list[T]:
     """Return `items` without duplicates, in order; raise when there are more than a bulk call takes."""
-    if len(items) > BULK_IDS_MAX:
-        raise Invalid(f"{field}: {len(items)} entries; one call takes at most {BULK_IDS_MAX}", field=field)
-    return list(dict.fromkeys(items))
+    each = list(dict.fromkeys(items))
+    if len(each) > BULK_IDS_MAX:
+        raise Invalid(f"{field}: {len(each)} different entries; one call takes at most {BULK_IDS_MAX}", field=field)
+    return each
