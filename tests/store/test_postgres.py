@@ -19,7 +19,7 @@ from batonpass.core.ids import Resource
 from batonpass.store import leases, postgres
 from batonpass.store.base import SYSTEM, Fences, q
 from batonpass.store.open import open_store
-from batonpass.store.postgres import PostgresStore, open_pool, split_pooler
+from batonpass.store.postgres import PREPARE_AFTER, Connection, PostgresStore, open_pool, split_pooler
 from batonpass.testing import points
 from batonpass.testing.clock import ManualClock
 from batonpass.testing.crew import Answer, Crew, Gathered, crew, gather, until, waits
@@ -451,6 +451,24 @@ async def test_case_156_an_exhausted_pool_is_503_within_seconds_and_recovers(
     assert {answer.status for answer in after} == {200}
 
 
+async def test_a_connection_whose_pipeline_broke_is_not_used_again(gathered_postgres: Gathered) -> None:
+    """A statement behind the error is not prepared, whatever the driver believes."""
+    asked = q("leases.policies")
+    async with opened(gathered_postgres.url) as store:
+        await store._pool.close()  # noqa: SLF001  # for one with one connection, which everybody gets
+        store._pool = small = await open_pool(gathered_postgres.url, most=1)  # noqa: SLF001
+        async with store.read() as tx:
+            for _ in range(PREPARE_AFTER):
+                await tx.fetch(asked)
+        with pytest.raises(psycopg.DataError):
+            async with store.read() as tx:
+                await tx.fetch(q("leases.of", resources="no JSON"), asked)
+
+        async with store.read() as tx:
+            assert await tx.fetch(asked) == [[]]
+        assert small.get_stats()["pool_size"] == 1
+
+
 class FreshConnections:
     """A pool that gives every transaction another connection, as a transaction-mode pooler may.
 
@@ -465,14 +483,14 @@ class FreshConnections:
         self.made = 0
         self.prepared: set[str] = set()
 
-    async def getconn(self, timeout: float) -> Raw:  # noqa: ASYNC109  # the pool's own signature
+    async def getconn(self, timeout: float) -> Connection:  # noqa: ASYNC109  # the pool's own signature
         del timeout
         self.made += 1
-        connection = await psycopg.AsyncConnection.connect(self._url, autocommit=True)
+        connection = await Connection.connect(self._url, autocommit=True)
         connection.prepare_threshold = None
         return connection
 
-    async def putconn(self, connection: Raw) -> None:
+    async def putconn(self, connection: Connection) -> None:
         if not connection.closed:
             cursor = await connection.execute("SELECT name FROM pg_prepared_statements")
             self.prepared |= {row[0] for row in await cursor.fetchall()}

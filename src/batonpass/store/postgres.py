@@ -48,8 +48,6 @@ LIMITS: Final = q("session.limits", lock_ms="10000", statement_ms="20000", idle_
 """A lock is waited for longer than any lease verb's own patience, a transaction never idles long (H25)."""
 SYNC_WAIT_CANCELLED: Final = "canceling wait for synchronous replication"
 
-Connection = psycopg.AsyncConnection[tuple[Any, ...]]
-
 
 class _Pipeline(psycopg.AsyncPipeline):
     """A pipeline whose last message is its sync.
@@ -70,12 +68,25 @@ class _Pipeline(psycopg.AsyncPipeline):
         yield from self._fetch_gen(flush=False)
 
 
-@asynccontextmanager
-async def _round_trip(connection: Connection) -> AsyncIterator[None]:
-    """Send what is executed in the block together, and wait for all of it at its end."""
-    connection._pipeline = _Pipeline(connection)  # noqa: SLF001  # the driver has no other place to choose it
-    async with connection.pipeline():
-        yield
+class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
+    """A connection of the pool's.
+
+    `spoiled`: one of its pipelines broke. What stood behind the error has not
+    been prepared, but the driver believes so, and would fail with it for ever.
+    """
+
+    spoiled: bool = False
+
+    @asynccontextmanager
+    async def round_trip(self) -> AsyncIterator[None]:
+        """Send what is executed in the block together, and wait for all of it at its end."""
+        self._pipeline = _Pipeline(self)
+        try:
+            async with self.pipeline():
+                yield
+        except BaseException:
+            self.spoiled = True
+            raise
 
 
 class PostgresReader:
@@ -94,7 +105,7 @@ class PostgresReader:
         """Return the rows of each statement, all sent in one round trip with what was put before."""
         changes, self._pending = self._pending, []
         try:
-            async with _round_trip(self._connection):
+            async with self._connection.round_trip():
                 await self._begin_if_needed()
                 for change in changes:
                     await self._send(change)
@@ -160,7 +171,7 @@ class PostgresTx(PostgresReader):
         self._connection.add_notice_handler(self._note)
         await points.areach("commit.sent")
         try:
-            async with _round_trip(self._connection):
+            async with self._connection.round_trip():
                 await self._begin_if_needed()
                 for change in changes:
                     await self._send(change)
@@ -249,6 +260,8 @@ class PostgresStore:
         try:
             yield connection
         finally:
+            if connection.spoiled:
+                await connection.close()
             await self._pool.putconn(connection)
 
 
@@ -260,8 +273,15 @@ async def open_pool(url: str, *, most: int = POOL_MAX) -> AsyncConnectionPool[Co
         await connection.set_autocommit(True)
         connection.prepare_threshold = None if pooled else PREPARE_AFTER
 
-    pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
-        conninfo, min_size=1, max_size=most, open=False, configure=configure, name="batonpass", timeout=POOL_WAIT_S_MAX
+    pool = AsyncConnectionPool(
+        conninfo,
+        connection_class=Connection,
+        min_size=1,
+        max_size=most,
+        open=False,
+        configure=configure,
+        name="batonpass",
+        timeout=POOL_WAIT_S_MAX,
     )
     try:
         await pool.open(wait=True, timeout=POOL_WAIT_S_MAX)
