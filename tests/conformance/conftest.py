@@ -1,0 +1,62 @@
+"""A server process over either database, for a client that knows the published protocol and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from batonpass.server.services.identity import bootstrap
+from batonpass.store.open import open_store
+from batonpass.testing.clock import SharedClock
+from batonpass.testing.databases import PostgresCluster
+from batonpass.testing.processes import server_process
+
+ROOT: Final = Path(__file__).parents[2]
+if str(ROOT) not in sys.path:  # the client and the worker are no part of the installed package
+    sys.path.insert(0, str(ROOT))
+
+from conformance.world import Server, World, found  # noqa: E402 — see above
+
+_serial: Final = itertools.count(1)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "requirement(*ids): which requirements of conformance/requirements.toml it tests"
+    )
+
+
+@pytest.fixture(scope="session", params=["sqlite", "postgres"])
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One server for the run on each database; every test has a corner of it to itself."""
+    folder = tmp_path_factory.mktemp("conformance")
+    clock = SharedClock(folder / "clock")
+    if request.param == "sqlite":
+        url = f"sqlite:///{folder / 'baton.db'}"
+    else:
+        cluster: PostgresCluster = request.getfixturevalue("postgres")
+        url = cluster.url(cluster.create_database())
+    token = asyncio.run(_first_token(url, clock))
+    with server_process(url, clock=clock) as process:
+        yield Server(process.url, token, clock.advance)
+
+
+@pytest.fixture
+def world(server: Server) -> World:
+    """Two people with an agent each, whom no other test has."""
+    return found(server, next(_serial))
+
+
+async def _first_token(url: str, clock: SharedClock) -> str:
+    store = await open_store(url, clock=clock)
+    try:
+        _, secret = await bootstrap(store, name="Ada Admin", email="ada@example.org")
+        return secret.reveal()
+    finally:
+        await store.close()
