@@ -74,8 +74,8 @@ class Sample:
 
     @property
     def server_us(self) -> float:
-        """Return the server's processor time for one request, in microseconds."""
-        return self.server_s / max(1, self.result.ops) * US_PER_S
+        """Return the server's processor time for one request, those that were not timed among them, in microseconds."""
+        return self.server_s / max(1, self.result.sent) * US_PER_S
 
 
 @dataclass(slots=True)

@@ -51,7 +51,8 @@ class Result(msgspec.Struct):
     p50_ms: float
     p99_ms: float
     cpu_seconds: float
-    last: int
+    sent: int
+    """All requests, also those of the first moments, which are not among `ops`."""
 
     @property
     def rate(self) -> float:
@@ -66,7 +67,7 @@ class Result(msgspec.Struct):
 
 BUSY = 0.85
 GRACE_S = 0.3
-"""Answers in the first moments are not counted: connections open, statements are prepared."""
+"""What is asked in the first moments is not counted: connections open, tokens are looked up, statements prepared."""
 
 
 class Connection(asyncio.Protocol):
@@ -105,7 +106,7 @@ class Connection(asyncio.Protocol):
         length = int(head[at + 15 : head.find(b"\r\n", at) if head.find(b"\r\n", at) > 0 else None])
         if len(self.buffer) < head_end + 4 + length:
             return
-        self.load.answered(time.perf_counter() - self.sent_at, ok=self.buffer[9:12] < b"400")
+        self.load.answered(self.sent_at, ok=self.buffer[9:12] < b"400")
         self.buffer = b""
         self.send()
 
@@ -121,7 +122,7 @@ class Load:
     def __init__(self, job: Job) -> None:
         self.job = job
         self.numbers: Iterator[int] = count(job.first)
-        self.last = job.first
+        self.sent = 0
         self.started = time.perf_counter()
         self.ends = self.started + job.seconds + GRACE_S
         self.latencies: list[float] = []
@@ -138,18 +139,19 @@ class Load:
         """Return the next request, or None when the time is over."""
         if time.perf_counter() > self.ends:
             return None
-        self.last = number = next(self.numbers)
+        number = next(self.numbers)
+        self.sent += 1
         if self.job.cycle is not None:
             number = self.job.first + (number - self.job.first) % self.job.cycle
         head = self.heads[number % len(self.heads)]
         return f"{self.job.method} {self.job.path.replace('{i}', str(number))} HTTP/1.1\r\n{head}".encode()
 
-    def answered(self, latency: float, *, ok: bool) -> None:
-        """Count one answer, unless it came in the grace at the beginning."""
-        if time.perf_counter() - self.started < GRACE_S:
+    def answered(self, sent_at: float, *, ok: bool) -> None:
+        """Count one answer, unless it was asked for in the grace at the beginning."""
+        if sent_at - self.started < GRACE_S:
             return
         if ok:
-            self.latencies.append(latency)
+            self.latencies.append(time.perf_counter() - sent_at)
         else:
             self.refused += 1
 
@@ -177,7 +179,7 @@ async def run(job: Job) -> Result:
         p50_ms=ordered[len(ordered) // 2] * 1000,
         p99_ms=ordered[min(len(ordered) - 1, len(ordered) * 99 // 100)] * 1000,
         cpu_seconds=after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
-        last=load.last,
+        sent=load.sent,
     )
 
 
