@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from batonpass.core import readiness
-from batonpass.core.ids import HolderId, NodeId, Resource
+from batonpass.core.identity import Principal
+from batonpass.core.ids import HolderId, Instant, NodeId, Resource
 from batonpass.core.leases import LockedLease
 from batonpass.core.policy import Policy
 from batonpass.core.queue import Candidate, day
@@ -40,6 +41,24 @@ async def candidate_ids(
         )
     )
     return [NodeId(row[0]) for row in rows]
+
+
+async def takeable_ids(
+    tx: Reader,
+    taker: Principal,
+    *,
+    project: str | None,
+    types: Sequence[str] | None,
+    now: Instant,
+    most: int,
+) -> list[NodeId]:
+    """Return at most `most` nodes reserved for `taker`, then as many that nobody holds, each by priority and age."""
+    wanted = as_json(types) if types is not None else None
+    reserved, free = await tx.fetch(
+        q("queue.reserved", holder=taker.id, owner=taker.person if taker.is_person else None, now=now, most=most),
+        q("queue.free", project=project, types=wanted, now=now, most=most),
+    )
+    return [NodeId(row[0]) for row in (*reserved, *free)]
 
 
 async def candidates(tx: Reader, ids: Sequence[NodeId]) -> list[Candidate]:

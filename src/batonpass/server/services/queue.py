@@ -23,6 +23,8 @@ SCANNED_MAX: Final = 1000
 LIMIT_MAX: Final = 100
 CANDIDATES_MAX: Final = 50
 EXCLUDED_MAX: Final = 200
+LOOKED_AT: Final = (32, SCANNED_MAX)
+"""How many of the best free items `next` considers: mostly one of the first may be taken, and reading all is slow."""
 PICKS_MAX: Final = 200
 """How many items `next` looks at under their locks before it says that there is nothing."""
 
@@ -120,20 +122,14 @@ class Queue:
             if launched is not None:
                 return await self._again(caller, wish, launched)
         async with self._store.write(caller.principal, Fences(named=caller.fences)) as tx:
-            return await _Picker(tx, caller.principal, wish).pick(await self._choice(tx, wish))
-
-    async def _choice(self, tx: Tx, wish: Wish) -> list[NodeId]:
-        if wish.candidates is not None:
-            return [node for node in wish.candidates if node not in wish.exclude]
-        ids = await queue.candidate_ids(
-            tx,
-            project=wish.project,
-            types=wish.types,
-            exclude_types=("question",),
-            assignee=None,
-            most=SCANNED_MAX,
-        )
-        return [node for node in ids if node not in wish.exclude]
+            picker = _Picker(tx, caller.principal, wish)
+            if wish.candidates is not None:
+                return await picker.pick(wish.candidates)
+            for most in LOOKED_AT:
+                ids = await picker.look(most)
+                if (taken := await picker.pick(ids)) is not None or len(ids) < most:
+                    return taken
+            return None
 
     async def _again(self, caller: Caller, wish: Wish, launched: Resource) -> Taken:
         """Answer a repeated `next` with the claim its first sending made."""
@@ -157,11 +153,17 @@ class _Picker:
     tx: Tx
     taker: Principal
     wish: Wish
-    refused: list[NodeId] = field(default_factory=list)
+    seen: set[NodeId] = field(default_factory=set)
+
+    async def look(self, most: int) -> list[NodeId]:
+        """Return the best items that seem free, own reservations first: `most` of them unless there are fewer."""
+        wish, now = self.wish, await self.tx.now()
+        return await queue.takeable_ids(self.tx, self.taker, project=wish.project, types=wish.types, now=now, most=most)
 
     async def pick(self, ids: Sequence[NodeId]) -> Taken | None:
-        """Claim the first of `ids` that is free and may be taken, or return None."""
-        left = await self._eligible(ids)
+        """Claim the first of `ids` that is free and may be taken, or return None. None is looked at twice."""
+        left = await self._eligible([node for node in ids if node not in self.wish.exclude | self.seen])
+        self.seen.update(ids)
         for _ in range(PICKS_MAX):
             lease = await queue.pick(self.tx, left) if left else None
             if lease is None:

@@ -13,6 +13,28 @@ WHERE n.queueable AND NOT n.dead
 ORDER BY n.rank, n.born, n.id
 LIMIT :most;
 
+-- name: free(project, types, now, most)
+-- Live queueable nodes that nobody holds, by priority and age, ties by id. A hint: what is picked is locked and judged.
+SELECT n.id FROM nodes n
+JOIN leases l ON l.resource = n.id
+WHERE n.queueable AND NOT n.dead AND n.type <> 'question'
+  AND (:project IS NULL OR n.project = :project)
+  AND (:types IS NULL OR n.type IN (SELECT value FROM json_each(:types)))
+  AND (l.expires_at IS NULL OR l.expires_at <= :now)
+  AND NOT EXISTS (SELECT 1 FROM edges s WHERE s.dst = n.id AND s.type = 'supersedes')
+  AND NOT EXISTS (SELECT 1 FROM live_resolutions r WHERE r.target = n.id)
+ORDER BY n.rank, n.born, n.id
+LIMIT :most;
+
+-- name: reserved(holder, owner, now, most)
+-- Nodes with a reservation of this holder, or of an agent of this owner, by priority and age. A hint as well.
+SELECT n.id FROM leases l
+JOIN nodes n ON n.id = l.resource
+WHERE (l.holder = :holder OR l.owner = :owner)
+  AND l.kind = 'reservation' AND l.expires_at > :now
+ORDER BY n.rank, n.born, n.id
+LIMIT :most;
+
 -- name: facts(ids)
 -- Everything of these nodes that their place in the queue depends on, with their lease rows.
 SELECT
