@@ -67,9 +67,16 @@ async def nodes_of(tx: Reader, ids: Iterable[NodeId]) -> dict[NodeId, Node]:
     return nodes_of_rows(rows, edge_rows)
 
 
-async def lock(tx: Tx, ids: Iterable[NodeId]) -> dict[NodeId, Node]:
-    """Lock nodes in order of id and return those that are there, by id, as they are under the lock."""
-    ids = sorted(set(ids))
+async def lock(tx: Tx, ids: Iterable[NodeId], *, new: Iterable[NodeId] = ()) -> dict[NodeId, Node]:
+    """Lock nodes in order of id and return those that are there, by id, as they are under the lock.
+
+    The ids of `new`, which this transaction may `insert`, are locked before
+    whether or not there is such a node: two that create the same nodes in
+    different orders would otherwise wait for each other (D44).
+    """
+    ids, new = sorted(set(ids)), sorted(set(new))
+    if new:
+        tx.put(q("nodes.lock_new", ids=as_json(new)))
     rows, edge_rows = await tx.fetch(q("nodes.lock", ids=as_json(ids)), edges_asked(ids))
     return nodes_of_rows(rows, edge_rows)
 
@@ -100,14 +107,11 @@ async def history(tx: Reader, node: NodeId, *, before: int, most: int) -> list[R
 # --- writing -----------------------------------------------------------------------------------------------------
 
 
-async def insert(tx: Tx, node: Node, *, by_person: bool) -> bool:
-    """Insert `node` with its edges and its free lease row and return True, or False when its id is taken."""
-    (inserted,) = await tx.fetch(q("nodes.insert", row=as_json(_columns(node))))
-    if not inserted:
-        return False
+def insert(tx: Tx, node: Node, *, by_person: bool) -> None:
+    """Insert `node`, whose id was locked as `new` and not there, with its edges and its free lease row."""
+    tx.put(q("nodes.insert", row=as_json(_columns(node))))
     leases.create(tx, [Resource(node.id)])
     put_edges(tx, node.id, node.authored.edges, by_person=by_person, at=node.created_at)
-    return True
 
 
 def update(tx: Tx, node: Node) -> None:

@@ -3,17 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from typing import Final, LiteralString
 
 import psycopg
 
 WAITERS: Final = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+SESSIONS: Final = """
+SELECT count(*) FROM pg_stat_activity
+WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()
+"""
+DEADLOCKS: Final = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
 
 
 async def until_blocked(url: str, *, sessions: int = 1, within_s: float = 10.0) -> None:
     """Return once so many sessions of the PostgreSQL database at `url` wait for somebody's lock."""
     async with asyncio.timeout(within_s), await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
-        while True:
-            row = await (await connection.execute(WAITERS)).fetchone()
-            if row is not None and row[0] >= sessions:
-                return
+        while await _number(connection, WAITERS) < sessions:
+            pass
+
+
+async def deadlocks_of(url: str, *, within_s: float = 10.0) -> int:
+    """Return how many deadlocks there were in the PostgreSQL database at `url`, once all its sessions have ended.
+
+    A session tells the count its own when it ends, or when it has been idle for a while.
+    """
+    async with asyncio.timeout(within_s), await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+        while await _number(connection, SESSIONS):
+            pass
+        return await _number(connection, DEADLOCKS)
+
+
+async def _number(connection: psycopg.AsyncConnection, query: LiteralString) -> int:
+    row = await (await connection.execute(query)).fetchone()
+    assert row is not None, query
+    return int(row[0])

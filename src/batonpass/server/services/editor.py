@@ -23,7 +23,6 @@ from batonpass.core.resolution import Target, completes
 from batonpass.server.services.change import Change
 from batonpass.server.services.principals import require_current
 from batonpass.store import edges, events, nodes
-from batonpass.store.base import Retry
 from batonpass.store.edges import inbound_asked, inbound_by_target
 from batonpass.wire import markdown
 
@@ -70,12 +69,13 @@ class Editor:
 
     change: Change
     nodes: dict[NodeId, Node]
+    new: frozenset[NodeId] = frozenset()
     happened: list[events.Event] = field(default_factory=list)
 
     @classmethod
-    async def over(cls, change: Change, ids: Iterable[NodeId]) -> Editor:
-        """Lock the nodes `ids` in order, and return the editor of those that are there."""
-        return cls(change, await nodes.lock(change.tx, ids))
+    async def over(cls, change: Change, ids: Iterable[NodeId], *, new: frozenset[NodeId] = frozenset()) -> Editor:
+        """Lock the nodes `ids` in order, and return the editor of those that are there; only `new` may be created."""
+        return cls(change, await nodes.lock(change.tx, ids, new=new), new)
 
     def require(self, node: NodeId) -> Node:
         """Return a locked node, or raise `NotFound`."""
@@ -96,8 +96,8 @@ class Editor:
         node = self._written(step, deed)
         by_person = self.change.caller.principal.is_person
         if step.before is None:
-            if not await nodes.insert(self.change.tx, node, by_person=by_person):
-                raise Retry(f"{node.id} was created by somebody else in between")
+            assert node.id in self.new, node.id
+            nodes.insert(self.change.tx, node, by_person=by_person)
         else:
             nodes.update(self.change.tx, node)
             edges.remove_edges(self.change.tx, node.id, step.removed)

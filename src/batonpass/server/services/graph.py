@@ -77,14 +77,15 @@ class Graph:
     async def put(self, caller: Caller, entries: Sequence[wire.Entry]) -> wire.PutReply | Replayed:
         """Write the entries in order, each by what the ones before left; a refused one stops no other."""
         puts = [entry for entry in entries if isinstance(entry, wire.Put)]
-        written = {put.reading.authored.id for put in puts} | {flip.src for put in puts for flip in put.reading.flipped}
+        named = frozenset(put.reading.authored.id for put in puts)
+        written = named.union(flip.src for put in puts for flip in put.reading.flipped)
         targets = {edge.to for put in puts for edge in put.reading.authored.edges}
         tenures = [Fence(Resource(p.reading.authored.id), p.if_epoch) for p in puts if p.if_epoch is not None]
         caller = caller.standing_on(*tenures)
         async with change(self._store, caller, onto=_onto(caller.principal, written, targets)) as now:
             if now.replayed is not None:
                 return now.replayed
-            editor = await Editor.over(now, written)
+            editor = await Editor.over(now, written, new=named)
             results = [await _result(editor, entry) for entry in entries]
             await editor.finish()
             return now.answer(wire.put_reply(results))

@@ -267,7 +267,7 @@ async def _put_node(made: Change, authored: Authored) -> Node:
 
     Who may make whom has been decided by now: for an agent it is its owner, whom the graph's own door would refuse.
     """
-    editor = await Editor.over(made, [authored.id])
+    editor = await Editor.over(made, [authored.id], new=frozenset({authored.id}))
     if authored.id in editor.nodes:
         raise Conflict(f"there is a node {authored.id} already; give another id")
     dated = replace(authored, date=moment(made.now).date().isoformat())

@@ -19,8 +19,19 @@ WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(:ids::jsonb)))
 ORDER BY id
 FOR NO KEY UPDATE;
 
--- name: insert(row)
--- A new node, or none when its id is taken; a twin in flight is waited for.
+-- name: lock_new(ids)!
+-- Ids that are not there yet and that this transaction may create: nobody else creates them before it ends. There is no
+-- row to lock, so their hashes are, in one order; the seed keeps them apart from the holders'.
+SELECT pg_advisory_xact_lock(key)
+FROM (
+    SELECT DISTINCT hashtextextended(id, 1) AS key
+    FROM jsonb_array_elements_text(:ids::jsonb) AS wanted (id)
+    WHERE NOT EXISTS (SELECT 1 FROM nodes WHERE nodes.id = wanted.id)
+    ORDER BY key
+) AS keys;
+
+-- name: insert(row)!
+-- A new node. Its id was locked and found free: one that is there all the same is a bug, and the transaction fails.
 INSERT INTO nodes (
     id, type, title, summary, status, date, project, priority, readiness, wake, needed_by, requires, profile, extra, body,
     revision, author, authored_by_agent, session, authored_via, created_at, updated_at,
@@ -38,9 +49,7 @@ FROM jsonb_to_record(:row::jsonb) AS n (
     authored_by_agent text, session text, authored_via text, created_at bigint, updated_at bigint,
     priority_by text, priority_at bigint, priority_via text, readiness_by text, readiness_at bigint, readiness_via text,
     readiness_person boolean, born bigint, dead boolean, resolving boolean, queueable boolean, rank integer
-)
-ON CONFLICT (id) DO NOTHING
-RETURNING id;
+);
 
 -- name: update(row, expected)
 -- A locked node, whole. No row is a bug: the transaction fails.

@@ -17,8 +17,12 @@ FROM nodes
 WHERE id IN (SELECT value FROM json_each(:ids))
 ORDER BY id;
 
--- name: insert(row)
--- A new node, or none when its id is taken; a twin in flight is waited for.
+-- name: lock_new(ids)!
+-- Ids that this transaction may create: nobody else creates them before it ends. The writer's turn is the lock here.
+SELECT 1 WHERE :ids IS NULL;
+
+-- name: insert(row)!
+-- A new node. Its id was found free in this writer's turn: one that is there all the same is a bug.
 INSERT INTO nodes (
     id, type, title, summary, status, date, project, priority, readiness, wake, needed_by, requires, profile, extra, body,
     revision, author, authored_by_agent, session, authored_via, created_at, updated_at,
@@ -32,10 +36,7 @@ SELECT
     :row ->> 'authored_by_agent', :row ->> 'session', :row ->> 'authored_via', :row ->> 'created_at',
     :row ->> 'updated_at', :row ->> 'priority_by', :row ->> 'priority_at', :row ->> 'priority_via',
     :row ->> 'readiness_by', :row ->> 'readiness_at', :row ->> 'readiness_via', :row ->> 'readiness_person',
-    :row ->> 'born', :row ->> 'dead', :row ->> 'resolving', :row ->> 'queueable', :row ->> 'rank'
-WHERE true
-ON CONFLICT (id) DO NOTHING
-RETURNING id;
+    :row ->> 'born', :row ->> 'dead', :row ->> 'resolving', :row ->> 'queueable', :row ->> 'rank';
 
 -- name: update(row, expected)!
 -- A locked node, whole. No row is a bug: the driver counts them.
