@@ -198,6 +198,7 @@ def _set_the_stage(stage: Stage) -> Iterator[Cast]:
     stage.start("init", "init", "--db", url, "--name", "Demo", "--email", "demo@localhost", "--json", home=".")
     stage.wait_for_end("init")
     made = msgspec.json.decode(stage.out("init"), type=dict[str, str])
+    (stage.folder / "init.out").unlink()  # the folder is left to look around in, and the token is an admin's
     stage.start("server", "serve", "--db", url, "--port", "0", "--json", home=".")
     serving = stage.wait("the server says where it listens", lambda: _serving(stage))
     stage.found(f"the server listens at {serving.url} (process {serving.pid})")
@@ -370,5 +371,5 @@ def _new_folder(folder: Path | None) -> Path:
     if folder is None:
         return Path(tempfile.mkdtemp(prefix="baton-demo-"))
     folder = folder.absolute()
-    folder.mkdir(parents=True)
+    folder.mkdir(mode=0o700, parents=True)
     return folder
