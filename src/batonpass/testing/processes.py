@@ -20,9 +20,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from batonpass.testing.clock import SharedClock
+from batonpass.testing.crew import Gathered
 from batonpass.testing.points import environment
 
 STOP_S_MAX: Final = 20.0
@@ -57,6 +59,24 @@ class ServerProcess:
     def died(self) -> int:
         """Wait until the process has ended by itself, at a point armed to kill it say, and return its exit status."""
         return self.process.wait(STOP_S_MAX)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Servers over one database with the crew in it, and the clock they share."""
+
+    gathered: Gathered
+    clock: SharedClock
+    servers: tuple[ServerProcess, ...]
+
+
+@contextmanager
+def site_of(gathered: Gathered, folder: Path, *, servers: int) -> Iterator[Site]:
+    """Serve `gathered` from `servers` processes; their clock is a file in `folder`."""
+    clock = SharedClock(folder / "clock")
+    with ExitStack() as stack:
+        running = [stack.enter_context(server_process(gathered.url, clock=clock)) for _ in range(servers)]
+        yield Site(gathered, clock, tuple(running))
 
 
 @contextmanager
