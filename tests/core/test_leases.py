@@ -27,7 +27,9 @@ from batonpass.core.leases import (
     Verb,
     decide,
     fence_broken,
+    is_callers,
     is_own,
+    lost_to_another,
     may_renew,
     view,
     working_fence_broken,
@@ -166,8 +168,8 @@ claim   sibling-run             acquire        held       acquire        held   
 claim   sibling-run under       acquire        held       acquire        held        acquire
 claim   sibling-run @5          lost           lost       lost           lost        lost
 
-take    holder                  acquire        held       acquire        held        acquire
-take    holder      u1          conflict       held       resume         held        conflict
+take    holder                  acquire        acquire    acquire        take-up     acquire
+take    holder      u1          conflict       renew      resume         conflict    conflict
 take    owner                   acquire        acquire    acquire        take-up     acquire
 take    owner       u1          conflict       renew      resume         conflict    conflict
 take    owner       u2          acquire        acquire    acquire        take-up     acquire
@@ -502,17 +504,22 @@ def test_an_owner_who_renews_leaves_the_agent_in_place() -> None:
     assert (renewed.holder, renewed.owner) == (HOLDER.id, ANNA)
 
 
-def test_an_agent_bound_to_the_session_its_person_handed_over_may_act_on_the_lease() -> None:
+def test_an_agent_bound_to_the_session_of_its_persons_lease_reaches_it_by_enumeration_alone() -> None:
     persons = replace(LIVE, holder=ANNA, owner=ANNA)
     heir = replace(WHO["sibling"], session="s1")
+    named = Request(heir, Verb.RENEW, persons.resource, if_epoch=persons.epoch)
+    found = replace(named, enumerated=True)
 
-    assert may_renew(persons, heir)
-    assert granted(persons, on(Verb.RENEW, heir)).lease.holder == ANNA
-    assert not may_renew(persons, replace(heir, session="s2"))
-    assert not may_renew(persons, WHO["sibling"])
-    assert not may_renew(replace(persons, holder=BEN, owner=BEN), heir)
-    assert not may_renew(LIVE, heir), "the lease is another agent's, not the person's"
-    assert not may_renew(replace(persons, session=None), WHO["sibling"]), "no session binds nobody"
+    assert is_callers(persons, heir)
+    assert not may_renew(persons, heir), "being an agent of the same person gives no right by itself"
+    assert isinstance(decide(persons, named, OPEN, NOW), Refused)
+    assert granted(persons, found).lease.holder == ANNA
+    assert granted(persons, replace(found, verb=Verb.RELEASE)).edge is Edge.REMOVED
+    assert not is_callers(persons, replace(heir, session="s2"))
+    assert not is_callers(persons, WHO["sibling"])
+    assert not is_callers(replace(persons, holder=BEN, owner=BEN), heir)
+    assert not is_callers(LIVE, heir), "the lease is another agent's, not the person's"
+    assert not is_callers(replace(persons, session=None), WHO["sibling"]), "no session binds nobody"
 
 
 # --- whose lease it is -----------------------------------------------------------------------------------------------
@@ -1073,3 +1080,35 @@ def test_a_lapse_that_nobody_used_costs_its_tenure_nothing(history: list[Step]) 
             assert resumed.reclaimed
             assert resumed.lease.epoch == lease.epoch
             assert fence_broken(lease, Fence(NODE, lease.epoch), holder) is None
+
+
+def test_what_a_run_acquired_is_its_and_no_other_run_s() -> None:
+    run = agent("holder", ANNA, token="run-a", run=Fence(ELSEWHERE, 1))
+
+    assert is_callers(replace(LIVE, acquired_under=run.token), run)
+    assert not is_callers(LIVE, run)
+    assert not is_callers(replace(LIVE, acquired_under=TokenHash("run-b")), run)
+
+
+def test_a_run_that_would_end_a_rivals_lease_is_told_who_holds_it() -> None:
+    run = agent("stranger", BEN, token="run-a", run=Fence(ELSEWHERE, 1))
+
+    for verb, error in ((Verb.RELEASE, AlreadyClaimed), (Verb.RESERVE, LeaseLost)):
+        answer = decide(LIVE, on(verb, run), OPEN, NOW)
+        assert isinstance(answer, Refused)
+        assert (answer.error, answer.names_holder) == (error, True)
+
+
+def test_who_lost_a_lease_is_told_who_has_it_while_somebody_has() -> None:
+    live = lost_to_another(LIVE, NOW)
+    lapsed = lost_to_another(replace(LIVE, expires_at=NOW), NOW)
+
+    assert live.holder is not None
+    assert live.holder.by == LIVE.holder
+    assert lapsed.holder is None
+
+
+def test_taking_up_ones_own_reservation_costs_no_further_place() -> None:
+    parked = replace(LIVE, kind=Kind.RESERVATION)
+
+    assert granted(parked, on(Verb.CLAIM, HOLDER), replace(OPEN, live_claims=POLICY.max_claims)).acquired

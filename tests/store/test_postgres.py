@@ -222,7 +222,7 @@ async def test_h25_every_write_limits_its_own_waits(gathered_postgres: Gathered)
         }
 
     assert settings == {
-        "lock_timeout": "10s",
+        "lock_timeout": "6s",
         "statement_timeout": "20s",
         "idle_in_transaction_session_timeout": "5s",
     }
@@ -390,13 +390,13 @@ async def pooled(gathered: Gathered, *, most: int, clock: ManualClock) -> AsyncI
     async with crew(gathered, clock=clock) as team:
         store = team.server.store
         assert isinstance(store, PostgresStore)
-        ample = store._pool  # noqa: SLF001  # a setting of the store's own, made small
-        store._pool = await open_pool(gathered.url, most=most)  # noqa: SLF001
+        ample = store._writers  # noqa: SLF001  # a setting of the store's own, made small
+        store._writers = await open_pool(gathered.url, most=most)  # noqa: SLF001
         try:
             yield team
         finally:
-            await store._pool.close()  # noqa: SLF001
-            store._pool = ample  # noqa: SLF001
+            await store._writers.close()  # noqa: SLF001
+            store._writers = ample  # noqa: SLF001
 
 
 async def everything(team: Crew, clock: ManualClock) -> list[Answer]:
@@ -440,9 +440,10 @@ async def test_case_156_an_exhausted_pool_is_503_within_seconds_and_recovers(
     monkeypatch.setattr(postgres, "POOL_WAIT_S_MAX", 0.2)
     async with pooled(gathered_postgres, most=2, clock=ManualClock()) as team:
         store = team.server.store
-        async with store.read() as first, store.read() as second:
+        async with store.write(SYSTEM, Fences()) as first, store.write(SYSTEM, Fences()) as second:
             await first.now()
             await second.now()
+            assert (await team.send("a1", "GET", "/v1/nodes/task-1")).ok, "readers have connections of their own"
             answers = await asyncio.gather(*(team.verb("a1", "claim", task) for task in ("task-1", "task-2", "task-3")))
         after = await asyncio.gather(*(team.verb("a1", "claim", f"task-{n}") for n in range(1, 7) for _ in range(5)))
 
@@ -455,8 +456,8 @@ async def test_a_connection_whose_pipeline_broke_is_not_used_again(gathered_post
     """A statement behind the error is not prepared, whatever the driver believes."""
     asked = q("leases.policies")
     async with opened(gathered_postgres.url) as store:
-        await store._pool.close()  # noqa: SLF001  # for one with one connection, which everybody gets
-        store._pool = small = await open_pool(gathered_postgres.url, most=1)  # noqa: SLF001
+        await store._writers.close()  # noqa: SLF001  # for one with one connection, which everybody gets
+        store._writers = small = await open_pool(gathered_postgres.url, most=1)  # noqa: SLF001
         async with store.read() as tx:
             for _ in range(PREPARE_AFTER):
                 await tx.fetch(asked)
@@ -502,10 +503,10 @@ async def test_case_158_every_transaction_may_have_another_connection(gathered_p
     async with crew(gathered_postgres, clock=clock) as team:
         store = team.server.store
         assert isinstance(store, PostgresStore)
-        ample, fresh = store._pool, FreshConnections(gathered_postgres.url)  # noqa: SLF001
-        store._pool = fresh  # type: ignore[assignment]  # noqa: SLF001  # quacks like a pool
+        ample, fresh = (store._writers, store._readers), FreshConnections(gathered_postgres.url)  # noqa: SLF001
+        store._writers = store._readers = fresh  # type: ignore[assignment]  # noqa: SLF001  # quacks like a pool
         answers = await everything(team, clock)
-        store._pool = ample  # noqa: SLF001
+        store._writers, store._readers = ample  # noqa: SLF001
 
     assert [answer.body for answer in answers if not answer.ok] == []
     assert fresh.made > len(answers)
@@ -520,7 +521,7 @@ async def test_case_158_a_pooler_in_the_url_turns_prepared_statements_off(gather
             await team.verb("a1", "renew")
         store = team.server.store
         assert isinstance(store, PostgresStore)
-        async with store._pool.connection() as connection:  # noqa: SLF001
+        async with store._writers.connection() as connection:  # noqa: SLF001
             assert await scalar(connection, "SELECT count(*) FROM pg_prepared_statements") == 0
 
 

@@ -602,7 +602,8 @@ async def test_h32_a_node_that_begins_while_its_claim_waits_for_a_lock_is_no_bro
         new, fence = Resource("task-new"), Fence(Resource("task-1"), 1)
         ask = Ask(Request(taker, Verb.CLAIM, new), Fences(named=(fence,), changing=frozenset({new})))
         async with points.held("fence.checked") as checked:
-            write = asyncio.create_task(team.verb("a1", "priority", "task-1", priority="p1"))
+            headers = {"If-Lease": "task-1; epoch=1"}
+            write = asyncio.create_task(team.verb("a1", "priority", "task-1", priority="p1", headers=headers))
             await checked.reached()
             # As an item is asked for whose set met an error of the database.
             claim = asyncio.ensure_future(team.servers[1].services.engine._run_alone(ask))  # noqa: SLF001

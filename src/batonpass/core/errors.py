@@ -9,6 +9,7 @@
     ├── Conflict              the state of the thing does not allow it
     │   ├── AlreadyClaimed    somebody else's live lease is in the way   (holder)
     │   ├── LeaseLost         the tenure you named is not the node's any more (holder, if any)
+    │   │   └── FenceBroken   … and it is the one the whole request stood on
     │   ├── NotReady          resolved, dead, or otherwise not to be claimed
     │   ├── Paused            the project's policy refuses claims
     │   ├── TooManyClaims     the holder has as many live claims as the policy allows
@@ -105,6 +106,10 @@ class LeaseLost(Conflict):
     """The tenure the caller acts under is not the node's any more."""
 
     code = "lease_lost"
+
+
+class FenceBroken(LeaseLost):
+    """A tenure that the whole request stood on is over: a run token's own, or one named by If-Lease (D2a)."""
 
 
 class NotReady(Conflict):

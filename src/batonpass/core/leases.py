@@ -141,23 +141,28 @@ def may_renew(lease: Lease, principal: Principal) -> bool:
     """Whether `principal` may act on the tenure of `lease` (D1).
 
     The holder; the person who owns the holding agent; a run token minted for
-    this very tenure or under which it was acquired; an agent whose token is
-    bound to the session its person bound the lease to. A run token reaches no
+    this very tenure or under which it was acquired. A run token reaches no
     other lease of its own agent: a sibling run is a stranger (D2b).
     """
     if lease.holder is None:
         return False
     if principal.run is not None:
         return principal.token in (lease.run_token, lease.acquired_under)
-    return (
-        lease.holder == principal.id
-        or (principal.is_person and lease.owner is not None and lease.owner == principal.person)
-        or _handed_over(lease, principal)
+    return lease.holder == principal.id or (
+        principal.is_person and lease.owner is not None and lease.owner == principal.person
     )
 
 
-def _handed_over(lease: Lease, principal: Principal) -> bool:
-    return (
+def is_callers(lease: Lease, principal: Principal) -> bool:
+    """Whether `lease` is among the leases a verb that enumerates is about (D1, D2b).
+
+    Those the caller holds, and, for an agent whose token is bound to a
+    session, its person's leases bound to that session; for a run, what it
+    acquired itself.
+    """
+    if principal.run is not None:
+        return principal.token == lease.acquired_under
+    return lease.holder == principal.id or (
         principal.is_agent
         and principal.session is not None
         and principal.session == lease.session
@@ -192,8 +197,9 @@ class Request:
     admin's, for ending somebody else's tenure. `take` ends whatever tenure
     stands and claims in the same step (`baton take`). `provisional` grants a
     short horizon until the first renewal; `parked_too` lets a release that
-    names an epoch end a reservation as well. A release that names a `session`
-    drops no claim that is bound to another one.
+    names an epoch end a reservation as well; `enumerated` says that the
+    caller named no resource, and this one was found among its own. A release
+    that names a `session` drops no claim that is bound to another one.
     """
 
     principal: Principal
@@ -209,6 +215,7 @@ class Request:
     reason: str | None = None
     provisional: bool = False
     parked_too: bool = False
+    enumerated: bool = False
 
     @property
     def may_acquire(self) -> bool:
@@ -229,7 +236,8 @@ class Standing:
 
     `unclaimable` says why the node can't be claimed (resolved, retired), or is
     None. `nonce_used` says whether the request's nonce ever acquired this
-    resource. `live_claims` counts the principal's claims in force elsewhere.
+    resource. `live_claims` counts the principal's leases in force elsewhere,
+    reservations included.
     `left_trace` says whether the lapsed tenure left a report, decline or
     resolver behind (D9); `counts_lapses` is off for targets closed by status.
     """
@@ -325,8 +333,10 @@ def _decide_claim(lease: LockedLease, request: Request, standing: Standing, now:
 
 
 def _may_take(lease: LockedLease, request: Request) -> bool:
-    """Whether the caller may end the tenure that stands: an admin who says why, or the owner of the holder (D41)."""
-    return _may_revoke(request) or (request.principal.is_person and is_own(lease, request.principal))
+    """Whether the caller may end the tenure that stands: its holder, who owns that, or an admin who says why (D41)."""
+    principal = request.principal
+    owns = principal.is_person and is_own(lease, principal)
+    return owns or _may_revoke(request) or (principal.run is None and lease.holder == principal.id)
 
 
 def _same_launch(lease: LockedLease, request: Request) -> bool:
@@ -364,7 +374,7 @@ def _reattached(lease: LockedLease, request: Request, policy: Policy, now: Insta
 
 def _decide_hold(lease: LockedLease, request: Request, standing: Standing, now: Instant) -> Answer:
     """renew, extend and reserve: on the tenure named, on one's live lease, or on a free node (auto-reclaim)."""
-    if request.verb is Verb.RESERVE and (refusal := _not_the_runs_to_end(lease, request)) is not None:
+    if request.verb is Verb.RESERVE and (refusal := _not_the_runs_to_end(lease, request, now)) is not None:
         return refusal
     if request.if_epoch is not None:
         return _on_tenure(lease, request, standing, now)
@@ -386,7 +396,7 @@ def _on_tenure(lease: LockedLease, request: Request, standing: Standing, now: In
     """Act on the tenure named by `if_epoch`, or not at all; never acquire (D2)."""
     if lease.epoch != request.if_epoch or not lease.tenure_stands:
         return _lost(lease, now)
-    if not may_renew(lease, request.principal):
+    if not _may_act(lease, request):
         return _lost(lease, now)
     if not lease.in_force(now) and not request.reclaim:
         return _lost(lease, now)
@@ -401,9 +411,9 @@ def _decide_release(lease: LockedLease, request: Request, now: Instant) -> Answe
     ended = not lease.tenure_stands and not request.parked_too
     if lease.kind is Kind.NONE or (request.if_epoch is not None and ended):
         return Granted(lease, Verb.RELEASE)
-    if (refusal := _not_the_runs_to_end(lease, request)) is not None:
+    if (refusal := _not_the_runs_to_end(lease, request, now)) is not None:
         return refusal
-    if may_renew(lease, request.principal) or _may_revoke(request):
+    if _may_act(lease, request) or _may_revoke(request):
         # A caller that says which session's claim it drops, drops no other's.
         if request.session is not None and lease.session not in (None, request.session):
             return _lost(lease, now)
@@ -417,10 +427,16 @@ def _may_revoke(request: Request) -> bool:
     return request.principal.is_admin and request.principal.is_person and bool(request.reason)
 
 
-def _not_the_runs_to_end(lease: LockedLease, request: Request) -> Refused | None:
-    """Refuse a run token that would end a tenure its own run did not acquire (D2b, H7)."""
+def _may_act(lease: LockedLease, request: Request) -> bool:
+    return may_renew(lease, request.principal) or (request.enumerated and is_callers(lease, request.principal))
+
+
+def _not_the_runs_to_end(lease: LockedLease, request: Request, now: Instant) -> Refused | None:
+    """Refuse a run token that would end a tenure its own run did not acquire (D2b, H7); a rival's is named as such."""
     principal = request.principal
     if principal.run is None or principal.token == lease.acquired_under:
+        return None
+    if lease.in_force(now) and lease.holder != principal.id:
         return None
     if lease.resource == principal.run.resource:
         why = f"{lease.resource} is this run's own item; its runner settles it when the run ends"
@@ -508,12 +524,12 @@ def _refuse_acquisition(lease: LockedLease, request: Request, standing: Standing
         return Refused(lease, Paused, f"claims are paused: {policy.paused}; what is held may still be renewed")
     if standing.unclaimable is not None and not request.force:
         return Refused(lease, NotReady, standing.unclaimable)
-    mine_already = lease.in_force(now) and lease.holder == request.principal.id and lease.kind is Kind.CLAIM
+    mine_already = lease.in_force(now) and lease.holder == request.principal.id
     if standing.live_claims >= policy.max_claims and not mine_already:
         return Refused(
             lease,
             TooManyClaims,
-            f"{request.principal.id} already holds {standing.live_claims} live claims, the limit is"
+            f"{request.principal.id} already holds {standing.live_claims} items, claimed or reserved; the limit is"
             f" {policy.max_claims}; release one first",
         )
     return None
@@ -601,12 +617,21 @@ def _held(lease: LockedLease) -> Refused:
 
 
 def _lost(lease: LockedLease, now: Instant) -> Refused:
+    return Refused(lease, LeaseLost, _lost_words(lease, now), names_holder=lease.in_force(now))
+
+
+def lost_to_another(lease: Lease, now: Instant) -> LeaseLost:
+    """Return the answer to a holder whose lapsed tenure was followed by another's, as `lease` shows."""
+    return LeaseLost(_lost_words(lease, now), holder=view(lease, now) if lease.in_force(now) else None)
+
+
+def _lost_words(lease: Lease, now: Instant) -> str:
     if lease.in_force(now):
-        return Refused(lease, LeaseLost, f"{_holding(lease)}; stop, your tenure is over", names_holder=True)
-    return Refused(lease, LeaseLost, f"the lease on {lease.resource} is no longer yours; claim it again if it is free")
+        return f"{_holding(lease)}; stop, your tenure is over"
+    return f"the lease on {lease.resource} is no longer yours; claim it again if it is free"
 
 
-def _holding(lease: LockedLease) -> str:
+def _holding(lease: Lease) -> str:
     assert lease.expires_at is not None, lease
     verb = "reserved" if lease.kind is Kind.RESERVATION else "held"
     return f"{lease.resource} is {verb} by {lease.holder} until {iso(lease.expires_at)} (epoch {lease.epoch})"

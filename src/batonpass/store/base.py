@@ -26,11 +26,13 @@ Bodies await nothing but the store: on SQLite one writer runs at a time (D42).
 
 from __future__ import annotations
 
+import asyncio
 import functools
+import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any, Final, ParamSpec, Protocol, TypeVar
+from typing import Any, ClassVar, Final, ParamSpec, Protocol, TypeVar
 
 import msgspec
 
@@ -47,7 +49,9 @@ Row = Sequence[Any]
 """One result row, in the order of the statement's columns. It never leaves the store's room."""
 
 TRIES_MAX: Final = 5
-"""How often a body is run again after a serialization failure, deadlock or lock timeout (D45)."""
+"""How often a body is run at most when serialization failures or deadlocks end it (D45)."""
+RETRY_PAUSE_S: Final = 0.02
+"""The longest pause before the second try; it grows with each."""
 
 SYSTEM: Final = Principal(
     id=HolderId("system"),
@@ -87,9 +91,9 @@ class Fences:
     """What a write stands on.
 
     `named` must hold, all of them. `onto` are the nodes the write is onto: for
-    a run token its working set is checked on them (D2b). `changing` are the
-    lease rows the body will change; with any, all rows are locked for update,
-    else shared. A run token's own fence is always added.
+    a run token its working set is checked on them (D2b), others need no lease
+    row for them. `changing` are the lease rows the body will change. A run
+    token's own fence is always added. All of these rows are locked.
     """
 
     named: tuple[Fence, ...] = ()
@@ -98,8 +102,8 @@ class Fences:
 
     def resources(self, principal: Principal) -> frozenset[Resource]:
         """Return every lease row to lock for `principal`."""
-        own = {principal.run.resource} if principal.run is not None else frozenset()
-        return self.changing.union(self.onto, own, (fence.resource for fence in self.named))
+        of_run = self.onto | {principal.run.resource} if principal.run is not None else frozenset()
+        return self.changing.union(of_run, (fence.resource for fence in self.named))
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,21 +179,32 @@ class Store(Protocol):
 
 
 class Retry(Unavailable):
-    """A body lost a race inside the database and may simply be run again (40001, 40P01, 55P03)."""
+    """A body lost a race inside the database and may simply be run again (40001, 40P01)."""
 
     code = "unavailable"
+    tries_max: ClassVar[int] = TRIES_MAX
+
+
+class LockTimeout(Retry):
+    """A lock was waited for in vain (55P03). Another try waits as long again, so there is only one."""
+
+    tries_max = 2
 
 
 def retried(method: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
-    """Run a whole transaction again, at most `TRIES_MAX` times, when the database asks for it (D45)."""
+    """Run a whole transaction again, a bounded number of times, when the database asks for it (D45)."""
 
     @functools.wraps(method)
     async def run(*args: P.args, **kwargs: P.kwargs) -> T:
-        for _ in range(TRIES_MAX - 1):
+        tries = 0
+        while True:
+            tries += 1
             try:
                 return await method(*args, **kwargs)
-            except Retry:
-                continue
-        return await method(*args, **kwargs)
+            except Retry as error:
+                if tries >= error.tries_max:
+                    raise
+            # Apart by chance, so that two that met do not meet again.
+            await asyncio.sleep(random.uniform(0, RETRY_PAUSE_S * tries))  # noqa: S311 — no secret
 
     return run

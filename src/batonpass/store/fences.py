@@ -4,6 +4,10 @@ A read from the statement's snapshot is no check: the lease could be taken
 over between the read and our COMMIT, and the late write would appear after
 the takeover was answered. So the rows are locked, in one order, and stay
 locked to the end.
+
+They are locked for update, not shared: sharers let each other in past
+whoever waits to move the row, so a run that writes without pause would keep
+its own revocation waiting for ever.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from batonpass.core import points
-from batonpass.core.errors import LeaseLost
+from batonpass.core.errors import FenceBroken
 from batonpass.core.ids import Fence, Instant, Resource
 from batonpass.core.leases import LeaseView, LockedLease, fence_broken, view, working_fence_broken
 from batonpass.store.base import Statement, Tx, Writer, as_json, q
@@ -25,10 +29,9 @@ async def lock_and_compare(tx: Tx, writers: Sequence[Writer], *, along: Sequence
     resources: set[Resource] = set()
     for writer in writers:
         resources |= writer.fences.resources(writer.principal)
-    changing = any(writer.fences.changing for writer in writers)
     working = _working_set_query(writers)
     if resources:
-        lock = "lock_free" if skip_locked else "lock_for_update" if changing else "lock_shared"
+        lock = "lock_free" if skip_locked else "lock"
         statements = [q(f"leases.{lock}", resources=as_json(sorted(resources))), *working, *along]
         rows, *rest = await tx.fetch(*statements)
         noted, tx.along = rest[: len(working)], rest[len(working) :]
@@ -51,11 +54,11 @@ async def refuse_broken(tx: Tx, writer: Writer) -> None:
         raise lost(tx, 0, writer, await tx.now())
 
 
-def lost(tx: Tx, position: int, writer: Writer, now: Instant) -> LeaseLost:
+def lost(tx: Tx, position: int, writer: Writer, now: Instant) -> FenceBroken:
     """Return the refusal of a writer whose fence is broken, naming who holds the resource at `now`."""
     fences = [*writer.fences.named, *([writer.principal.run] if writer.principal.run else [])]
     holder = _present_holder(tx.locked, fences, now)
-    return LeaseLost(f"{tx.broken[position]}; nothing was changed", holder=holder)
+    return FenceBroken(f"{tx.broken[position]}; nothing was changed", holder=holder)
 
 
 def _present_holder(locked: Mapping[Resource, LockedLease], fences: Sequence[Fence], now: Instant) -> LeaseView | None:

@@ -97,8 +97,13 @@ def policies(rows: Sequence[Row]) -> Policies:
 
 
 def live_claims_asked(holders: Iterable[HolderId], now: Instant | None) -> Statement:
-    """Ask how many claims in force each holder has."""
+    """Ask how many leases in force each holder has."""
     return q("leases.live_claims", holders=as_json(sorted(holders)), now=now)
+
+
+def holders_locked(holders: Iterable[HolderId]) -> Statement:
+    """Let nobody else acquire for these holders until the transaction ends, so that a count of theirs stays true."""
+    return q("leases.lock_holders", holders=as_json(sorted(holders)))
 
 
 def nonces_asked(pairs: Iterable[tuple[Resource, str]]) -> Statement:

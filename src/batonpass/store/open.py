@@ -34,9 +34,9 @@ async def open_store(url: str, *, clock: Clock | None = None, upgrade: bool = Tr
         from batonpass.store.sqlite import SqliteStore  # only the dialect in use is loaded
 
         return SqliteStore(sqlite_path(url), clock=clock, incarnation=incarnation)
-    from batonpass.store.postgres import PostgresStore, open_pool  # see above
+    from batonpass.store.postgres import PostgresStore, open_pools  # see above
 
-    return PostgresStore(await open_pool(url), clock=clock, incarnation=incarnation)
+    return PostgresStore(*await open_pools(url), clock=clock, incarnation=incarnation)
 
 
 @contextmanager

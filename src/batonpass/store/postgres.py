@@ -14,6 +14,7 @@ knows, and the error says so (D45).
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
@@ -32,10 +33,11 @@ from batonpass.core.identity import Principal
 from batonpass.core.ids import Instant, Resource
 from batonpass.core.leases import LockedLease
 from batonpass.store import queries
-from batonpass.store.base import Fences, Reader, Retry, Row, Statement, Tx, Writer, now_asked, q
+from batonpass.store.base import Fences, LockTimeout, Reader, Retry, Row, Statement, Tx, Writer, now_asked, q
 from batonpass.store.fences import lock_and_compare, refuse_broken
 
 POOL_MAX: Final = 10
+READERS_MAX: Final = 5
 POOL_WAIT_S_MAX: Final = 5.0
 """How long a request waits for a connection before it is told 503."""
 PREPARE_AFTER: Final = 2
@@ -44,8 +46,8 @@ BEGIN_WRITE: Final = "BEGIN ISOLATION LEVEL READ COMMITTED"
 BEGIN_READ: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 COMMIT: Final = "COMMIT"
 ROLLBACK: Final = "ROLLBACK"
-LIMITS: Final = q("session.limits", lock_ms="10000", statement_ms="20000", idle_ms="5000")
-"""A lock is waited for longer than any lease verb's own patience, a transaction never idles long (H25)."""
+LIMITS: Final = q("session.limits", lock_ms="6000", statement_ms="20000", idle_ms="5000")
+"""How long one transaction waits for a lock, for a statement, and lets others wait while it idles (D44, H25)."""
 SYNC_WAIT_CANCELLED: Final = "canceling wait for synchronous replication"
 
 
@@ -87,6 +89,9 @@ class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
         except BaseException:
             self.spoiled = True
             raise
+
+
+Pool = AsyncConnectionPool[Connection]
 
 
 class PostgresReader:
@@ -200,19 +205,21 @@ class PostgresTx(PostgresReader):
 
 
 class PostgresStore:
-    """A PostgreSQL database and its pool of connections."""
+    """A PostgreSQL database and its pools: writers that wait for a row must not keep readers from a connection."""
 
     dialect = "postgres"
 
-    def __init__(self, pool: AsyncConnectionPool[Connection], *, clock: Clock, incarnation: str) -> None:
+    def __init__(self, writers: Pool, readers: Pool, *, clock: Clock, incarnation: str) -> None:
         self.incarnation = incarnation
-        self._pool = pool
         self.clock = clock
+        self._writers = writers
+        self._readers = readers
+        self._checks: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[Reader]:
         """Open a snapshot of what is committed."""
-        async with self._connection() as connection:
+        async with self._connection(self._readers) as connection:
             reader = PostgresReader(connection, self.clock)
             try:
                 yield reader
@@ -232,7 +239,7 @@ class PostgresStore:
         self, writers: Sequence[Writer], *, along: Sequence[Statement] = (), skip_locked: bool = False
     ) -> AsyncIterator[Tx]:
         """Open one transaction for several writers; see `store.base`."""
-        async with self._connection() as connection:
+        async with self._connection(self._writers) as connection:
             tx = PostgresTx(connection, self.clock, writers[0].principal)
             try:
                 await points.areach("tx.begun")
@@ -248,24 +255,41 @@ class PostgresStore:
             action()
 
     async def close(self) -> None:
-        """Close the pool."""
-        await self._pool.close()
+        """Close the pools."""
+        for check in self._checks:
+            check.cancel()
+        await self._writers.close()
+        await self._readers.close()
 
     @asynccontextmanager
-    async def _connection(self) -> AsyncIterator[Connection]:
+    async def _connection(self, pool: Pool) -> AsyncIterator[Connection]:
         try:
-            connection = await self._pool.getconn(timeout=POOL_WAIT_S_MAX)
+            connection = await pool.getconn(timeout=POOL_WAIT_S_MAX)
         except (PoolTimeout, psycopg.OperationalError) as error:
             raise Unavailable(f"no database connection became free within {POOL_WAIT_S_MAX:.0f} s") from error
         try:
             yield connection
         finally:
+            lost = connection.broken
             if connection.spoiled:
                 await connection.close()
-            await self._pool.putconn(connection)
+            await pool.putconn(connection)
+            if lost:
+                self._check(pool)
+
+    def _check(self, pool: Pool) -> None:
+        """Look at the other connections after one was lost: a server that restarted has ended them all."""
+        check = asyncio.create_task(pool.check(), name="check connections")
+        self._checks.add(check)
+        check.add_done_callback(self._checks.discard)
 
 
-async def open_pool(url: str, *, most: int = POOL_MAX) -> AsyncConnectionPool[Connection]:
+async def open_pools(url: str) -> tuple[Pool, Pool]:
+    """Return the pool of those who write and that of those who read, both open."""
+    return await open_pool(url), await open_pool(url, most=READERS_MAX)
+
+
+async def open_pool(url: str, *, most: int = POOL_MAX) -> Pool:
     """Return an open pool for `url`; ``?pooler=transaction`` turns prepared statements off."""
     conninfo, pooled = split_pooler(url)
 
@@ -312,7 +336,9 @@ def without_password(url: str) -> str:
 def translated(error: psycopg.Error) -> Exception:
     """Return our error for the driver's: what may be run again is `Retry`, what is down is `Unavailable`."""
     match error:
-        case errors.SerializationFailure() | errors.DeadlockDetected() | errors.LockNotAvailable():
+        case errors.LockNotAvailable():
+            return LockTimeout("somebody else has held a row for too long; nothing was changed", retry_after_s=2)
+        case errors.SerializationFailure() | errors.DeadlockDetected():
             return Retry(f"the database asks to try again: {_first_line(error)}; nothing was changed")
         case errors.AssertFailure():
             return Internal(_first_line(error))

@@ -3,23 +3,33 @@
 A queue in front of the list-shaped lease engine. It has no timer: a lone
 request runs at once, and what has gathered when the set before returns is
 taken together, so a busy server pays for one transaction where it would have
-paid for a hundred. Items stay independent: one whose row somebody else holds
-locked, or whose set met an error of the database, is asked for alone.
+paid for a hundred.
+
+Items stay independent. A set holds each key once, so every answer is the row
+as it is at COMMIT. What somebody else holds locked is not waited for there:
+it goes to the *lane* of its key, which waits with a transaction of its own,
+one item after another; only a few lanes wait at a time, so that a row that is
+stuck takes neither the sets nor the connections of everybody else. An item
+whose set met a failure of the database is asked for by itself as well.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
 from batonpass.core import points
-from batonpass.core.errors import Unknown
+from batonpass.core.errors import BatonError, Unavailable
 
 SET_MAX: Final = 256
 """How many requests one transaction decides at most."""
+LANES_MAX: Final = 4
+"""How many rows are waited for at a time; each takes a connection."""
+LANE_WAIT_S_MAX: Final = 15.0
+"""How long an item may have stood in its lane; after that nobody waits for its answer any more, and it is not begun."""
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -38,17 +48,17 @@ class _Submission(Generic[A, R]):
 
     asks: Sequence[A]
     settled: asyncio.Future[None]
-    answers: dict[int, R | _Failed] = field(default_factory=dict)
+    answers: dict[int, R | BatonError | _Failed] = field(default_factory=dict)
 
-    def settle(self, place: int, answer: R | _Failed) -> None:
+    def settle(self, place: int, answer: R | BatonError | _Failed) -> None:
         """Note the answer of one ask."""
         self.answers[place] = answer
         if len(self.answers) == len(self.asks) and not self.settled.done():
             self.settled.set_result(None)
 
-    def results(self) -> list[R]:
-        """Return the answers in order, or raise the first failure."""
-        results: list[R] = []
+    def results(self) -> list[R | BatonError]:
+        """Return the answers in order, or raise the first that is a fault of ours."""
+        results: list[R | BatonError] = []
         for place in range(len(self.asks)):
             answer = self.answers[place]
             if isinstance(answer, _Failed):
@@ -59,7 +69,7 @@ class _Submission(Generic[A, R]):
 
 @dataclass(frozen=True, slots=True)
 class _Failed:
-    """The answer of an ask that the database failed."""
+    """The answer of an ask at which something of ours broke."""
 
     error: Exception
 
@@ -70,13 +80,14 @@ class _Waiting(Generic[A, R]):
 
     submission: _Submission[A, R]
     place: int
+    until: float
 
     @property
     def ask(self) -> A:
         """Return what is asked."""
         return self.submission.asks[self.place]
 
-    def settle(self, answer: R | _Failed) -> None:
+    def settle(self, answer: R | BatonError | _Failed) -> None:
         """Hand over the answer."""
         self.submission.settle(self.place, answer)
 
@@ -88,17 +99,24 @@ class Coalescer(Generic[A, R]):
         self,
         run_set: Callable[[Sequence[A]], Awaitable[Sequence[R | Alone]]],
         run_alone: Callable[[A], Awaitable[R]],
+        *,
+        key: Callable[[A], Hashable],
     ) -> None:
         self._run_set = run_set
         self._run_alone = run_alone
+        self._key = key
         self._waiting: deque[_Waiting[A, R]] = deque()
         self._draining: asyncio.Task[None] | None = None
-        self._alone: set[asyncio.Task[None]] = set()
+        self._lanes: dict[Hashable, deque[_Waiting[A, R]]] = {}
+        self._lane_tasks: set[asyncio.Task[None]] = set()
+        self._lanes_free = asyncio.Semaphore(LANES_MAX)
 
-    async def submit(self, asks: Sequence[A]) -> list[R]:
-        """Return the answer of each of `asks`, in order. A failure of the database raises."""
-        submission: _Submission[A, R] = _Submission(asks, asyncio.get_running_loop().create_future())
-        self._waiting.extend(_Waiting(submission, place) for place in range(len(asks)))
+    async def submit(self, asks: Sequence[A]) -> list[R | BatonError]:
+        """Return the answer of each of `asks`, in order; one that could not be had is its error, the others stand."""
+        loop = asyncio.get_running_loop()
+        submission: _Submission[A, R] = _Submission(asks, loop.create_future())
+        until = loop.time() + LANE_WAIT_S_MAX
+        self._waiting.extend(_Waiting(submission, place, until) for place in range(len(asks)))
         if self._draining is None or self._draining.done():
             self._draining = asyncio.create_task(self._drain(), name="lease sets")
         await submission.settled
@@ -106,36 +124,67 @@ class Coalescer(Generic[A, R]):
 
     async def _drain(self) -> None:
         while self._waiting:
-            taken = [self._waiting.popleft() for _ in range(min(SET_MAX, len(self._waiting)))]
+            taken = self._take()
             await points.areach("batch.taken")
             try:
                 answers = await self._run_set([one.ask for one in taken])
-            except Unknown as error:
+            except BatonError as error:
                 for one in taken:
-                    one.settle(_Failed(error))
+                    one.settle(error)
             except Exception:  # noqa: BLE001  # one item's trouble must not be the others': each gets its own answer
-                self._ask_alone(taken)
+                for one in taken:
+                    self._join_lane(one)
             else:
                 await points.areach("batch.returned")
                 self._deliver(taken, answers)
 
+    def _take(self) -> list[_Waiting[A, R]]:
+        """Take the next set: in order of arrival, each key once; who asks for the same key again comes later."""
+        taken: dict[Hashable, _Waiting[A, R]] = {}
+        later: list[_Waiting[A, R]] = []
+        while self._waiting and len(taken) < SET_MAX:
+            one = self._waiting.popleft()
+            key = self._key(one.ask)
+            if key in taken:
+                later.append(one)
+            else:
+                taken[key] = one
+        self._waiting.extendleft(reversed(later))
+        return list(taken.values())
+
     def _deliver(self, taken: Sequence[_Waiting[A, R]], answers: Sequence[R | Alone]) -> None:
         for one, answer in zip(taken, answers, strict=True):
             if isinstance(answer, Alone):
-                self._ask_alone([one])
+                self._join_lane(one)
             else:
                 one.settle(answer)
 
-    def _ask_alone(self, taken: Sequence[_Waiting[A, R]]) -> None:
-        for one in taken:
-            task = asyncio.create_task(self._run_one(one), name="lease alone")
-            self._alone.add(task)
-            task.add_done_callback(self._alone.discard)
+    def _join_lane(self, one: _Waiting[A, R]) -> None:
+        """Let an item wait for its key behind those that do already."""
+        key = self._key(one.ask)
+        lane = self._lanes.get(key)
+        if lane is not None:
+            lane.append(one)
+            return
+        self._lanes[key] = deque([one])
+        task = asyncio.create_task(self._run_lane(key), name="lease lane")
+        self._lane_tasks.add(task)
+        task.add_done_callback(self._lane_tasks.discard)
 
-    async def _run_one(self, one: _Waiting[A, R]) -> None:
+    async def _run_lane(self, key: Hashable) -> None:
+        lane = self._lanes[key]
+        while lane:
+            async with self._lanes_free:
+                one = lane.popleft()
+                one.settle(await self._alone(one))
+        del self._lanes[key]
+
+    async def _alone(self, one: _Waiting[A, R]) -> R | BatonError | _Failed:
+        if asyncio.get_running_loop().time() > one.until:
+            return Unavailable("somebody has held this row for too long; nothing was changed", retry_after_s=2)
         try:
-            answer = await self._run_alone(one.ask)
+            return await self._run_alone(one.ask)
+        except BatonError as error:
+            return error
         except Exception as error:  # noqa: BLE001  # it is raised where the request waits
-            one.settle(_Failed(error))
-        else:
-            one.settle(answer)
+            return _Failed(error)

@@ -63,10 +63,10 @@ class LeaseEngine:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._queue: Coalescer[Ask, Outcome] = Coalescer(self._run_set, self._run_alone)
+        self._queue: Coalescer[Ask, Outcome] = Coalescer(self._run_set, self._run_alone, key=_resource)
 
     async def decide(self, asks: Sequence[Ask]) -> list[Outcome]:
-        """Return the outcome of each ask, in order; a refusal is an outcome, not an exception."""
+        """Return the outcome of each ask, in order; a refusal, or no answer in time, is that ask's outcome alone."""
         return await self._queue.submit(asks) if asks else []
 
     @retried
@@ -88,6 +88,10 @@ class LeaseEngine:
         return outcome
 
 
+def _resource(ask: Ask) -> Resource:
+    return ask.request.resource
+
+
 def _along(clock: Clock, asks: Sequence[Ask]) -> list[Statement]:
     """Return what is asked in the round trip of the locks, after them: more of it when somebody may acquire."""
     requests = [ask.request for ask in asks]
@@ -95,10 +99,12 @@ def _along(clock: Clock, asks: Sequence[Ask]) -> list[Statement]:
     acquiring = [one for one in requests if one.may_acquire]
     if not acquiring:
         return always
+    holders = {one.principal.id for one in acquiring}
     return [
         *always,
+        leases.holders_locked(holders),
         leases.obstacles_asked({one.resource for one in acquiring}),
-        leases.live_claims_asked({one.principal.id for one in acquiring}, clock.moment()),
+        leases.live_claims_asked(holders, clock.moment()),
         leases.nonces_asked((one.resource, one.dispatch) for one in acquiring if one.dispatch is not None),
     ]
 
@@ -115,7 +121,7 @@ async def decide_in(tx: Tx, asks: Sequence[Ask]) -> list[Outcome | Alone]:
     """Decide `asks` under the locks `tx` holds, and hand over what they change."""
     await points.areach("lease.clock_read")
     ((now,),), nodes, policies, *more = tx.along
-    obstacles, counts, used = more or ((), (), ())
+    _, obstacles, counts, used = more or ((), (), (), ())
     board = _Board(
         tx=tx,
         now=Instant(now),

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
-from batonpass.core.errors import BatonError, Invalid
+from batonpass.core.errors import BatonError, FenceBroken, Invalid
 from batonpass.core.identity import Principal
 from batonpass.core.ids import HolderId, Instant, NodeId, Resource
-from batonpass.core.leases import Kind, Lease, Request, Verb
+from batonpass.core.leases import Kind, Lease, Request, Verb, is_callers, lost_to_another
 from batonpass.server.services.change import Caller, require_writer
 from batonpass.server.services.engine import Ask, Done, LeaseEngine, Outcome
+from batonpass.server.services.principals import current
 from batonpass.store import leases
 from batonpass.store.base import Fences, Store
 from batonpass.store.leases import ListedLease
@@ -50,6 +51,9 @@ class Leases:
 
     async def one(self, caller: Caller, request: Request) -> Done:
         """Carry out a single verb; raise its refusal."""
+        if request.take or request.reason is not None:
+            # It may end somebody else's tenure: who is an admin is not taken from memory.
+            request = replace(request, principal=await current(self._store, request.principal))
         (outcome,) = await self._decide(caller, [request])
         return done(outcome)
 
@@ -72,9 +76,11 @@ class Leases:
 
     async def renew_held(self, caller: Caller, *, session: str | None) -> Bulk:
         """Renew what the caller holds, never reclaiming and leaving reservations parked (D7)."""
-        now, held = await self._callers_own(caller.principal)
-        reserved = [lease for lease in held if lease.kind is Kind.RESERVATION and _holds(lease, caller.principal)]
-        claims = [lease for lease in held if lease not in reserved]
+        now, found = await self._callers_own(caller.principal)
+        own = [lease for lease in found if is_callers(lease, caller.principal)]
+        lost = tuple((row.resource, lost_to_another(row, now)) for row in found if row not in own)
+        reserved = [lease for lease in own if lease.kind is Kind.RESERVATION]
+        claims = [lease for lease in own if lease.kind is Kind.CLAIM]
         elsewhere = [lease for lease in claims if session is not None and lease.session != session]
         bulk = await self._bulk(
             caller,
@@ -82,6 +88,7 @@ class Leases:
         )
         return replace(
             bulk,
+            outcomes=bulk.outcomes + (lost if session is None else ()),
             skipped_other_session=sum(lease.in_force(now) for lease in elsewhere),
             skipped_reserved=sum(lease.in_force(now) for lease in reserved),
         )
@@ -93,7 +100,7 @@ class Leases:
             lease
             for lease in held
             if lease.in_force(now)
-            and _holds(lease, caller.principal)
+            and is_callers(lease, caller.principal)
             and (session is None or lease.session == session)
             and (reservations or lease.kind is Kind.CLAIM)
         ]
@@ -122,8 +129,20 @@ class Leases:
 
     async def _bulk(self, caller: Caller, requests: Iterable[Request]) -> Bulk:
         requests = list(requests)
+        if not requests:
+            await self._require_fences(caller)
         outcomes = await self._decide(caller, requests)
+        broken = next((outcome for outcome in outcomes if isinstance(outcome, FenceBroken)), None)
+        if broken is not None:
+            # What the whole call stood on is gone, and so is the call.
+            raise broken
         return Bulk(tuple((request.resource, outcome) for request, outcome in zip(requests, outcomes, strict=True)))
+
+    async def _require_fences(self, caller: Caller) -> None:
+        """Raise `FenceBroken` when what the caller stands on is over, though there is nothing to do."""
+        require_writer(caller.principal)
+        async with self._store.write(caller.principal, Fences(named=caller.fences)):
+            pass
 
     async def _decide(self, caller: Caller, requests: Sequence[Request]) -> list[Outcome]:
         require_writer(caller.principal)
@@ -153,14 +172,11 @@ def done(outcome: Outcome) -> Done:
     return outcome
 
 
-def _holds(lease: Lease, principal: Principal) -> bool:
-    """Whether the row is still the caller's, rather than one it lost to somebody."""
-    return lease.holder == principal.id or (principal.session is not None and lease.session == principal.session)
-
-
 def _on_snapshot(principal: Principal, verb: Verb, lease: Lease) -> Request:
     """Return the request on the tenure the caller was seen to hold: that one, or not at all."""
-    return Request(principal, verb, lease.resource, if_epoch=lease.epoch, reclaim=False, parked_too=True)
+    return Request(
+        principal, verb, lease.resource, if_epoch=lease.epoch, reclaim=False, parked_too=True, enumerated=True
+    )
 
 
 def _bounded(items: Sequence[T], field: str) -> list[T]:

@@ -148,6 +148,16 @@ def require_admin(principal: Principal) -> None:
         raise Forbidden("this is an admin's: a person who stewards org-root, under a token of their own")
 
 
+async def current(store: Store, principal: Principal) -> Principal:
+    """Return `principal` as its token reads now, in a snapshot of its own; `Unauthorized` if it has ended."""
+    async with store.read() as tx:
+        rows, ((now,),) = await tx.fetch(tokens.known_asked(principal.token), now_asked(store.clock))
+    known = tokens.known(rows)
+    if known is None or not known.token.valid(now):
+        raise Unauthorized(UNKNOWN)
+    return principal_of(known)
+
+
 async def require_current(tx: Tx, now: Instant) -> Principal:
     """Return the transaction's caller as its token reads now, locked to the end; `Unauthorized` if it has ended."""
     token = tx.principal.token

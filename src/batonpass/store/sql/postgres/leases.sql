@@ -1,4 +1,4 @@
--- name: lock_for_update(resources)
+-- name: lock(resources)
 -- Every lease row a write will change or stands on, locked in one total order, waiting for each.
 SELECT
     resource, kind, holder, holder_name, owner, session, dispatch, epoch, version, claimed_at, granted_at,
@@ -7,16 +7,6 @@ FROM leases
 WHERE resource = ANY (ARRAY(SELECT jsonb_array_elements_text(:resources::jsonb)))
 ORDER BY resource
 FOR UPDATE;
-
--- name: lock_shared(resources)
--- The lease rows a write stands on and does not change: nobody may move them before it commits (H3).
-SELECT
-    resource, kind, holder, holder_name, owner, session, dispatch, epoch, version, claimed_at, granted_at,
-    expires_at, lapses, run_token, acquired_under, taken_from, provisional
-FROM leases
-WHERE resource = ANY (ARRAY(SELECT jsonb_array_elements_text(:resources::jsonb)))
-ORDER BY resource
-FOR SHARE;
 
 -- name: lock_free(resources)
 -- The rows of a set that nobody holds locked; the others are asked for one by one (H16, D44).
@@ -114,10 +104,17 @@ FROM (
 WHERE dead OR superseded_by IS NOT NULL OR resolved_by IS NOT NULL;
 
 -- name: live_claims(holders, now)
--- How many claims in force each holder has.
+-- How many leases in force each holder has, reservations included: both keep items from others.
 SELECT holder, count(*) FROM leases
-WHERE holder = ANY (ARRAY(SELECT jsonb_array_elements_text(:holders::jsonb))) AND kind = 'claim' AND expires_at > coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
+WHERE holder = ANY (ARRAY(SELECT jsonb_array_elements_text(:holders::jsonb)))
+  AND expires_at > coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
 GROUP BY holder;
+
+-- name: lock_holders(holders)
+-- Let nobody else acquire for these holders until the transaction ends: how many they hold is counted next. Taken
+-- after lease rows, in order.
+SELECT pg_advisory_xact_lock(hashtextextended(holder, 0))
+FROM (SELECT jsonb_array_elements_text(:holders::jsonb) AS holder ORDER BY 1) AS holders;
 
 -- name: traces(tenures)
 -- The lapsed tenures whose holder left something on the node: a report, a finding, a resolver (D9).

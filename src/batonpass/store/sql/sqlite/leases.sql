@@ -1,15 +1,5 @@
--- name: lock_for_update(resources)
+-- name: lock(resources)
 -- Every lease row a write will change or stands on, locked in one total order, waiting for each.
--- The writer's turn is the lock here.
-SELECT
-    resource, kind, holder, holder_name, owner, session, dispatch, epoch, version, claimed_at, granted_at,
-    expires_at, lapses, run_token, acquired_under, taken_from, provisional
-FROM leases
-WHERE resource IN (SELECT value FROM json_each(:resources))
-ORDER BY resource;
-
--- name: lock_shared(resources)
--- The lease rows a write stands on and does not change: nobody may move them before it commits (H3).
 -- The writer's turn is the lock here.
 SELECT
     resource, kind, holder, holder_name, owner, session, dispatch, epoch, version, claimed_at, granted_at,
@@ -100,10 +90,18 @@ FROM (
 WHERE dead OR superseded_by IS NOT NULL OR resolved_by IS NOT NULL;
 
 -- name: live_claims(holders, now)
--- How many claims in force each holder has.
+-- How many leases in force each holder has, reservations included: both keep items from others.
 SELECT holder, count(*) FROM leases
-WHERE holder IN (SELECT value FROM json_each(:holders)) AND kind = 'claim' AND expires_at > coalesce(:now, CAST(strftime('%s', 'now') AS INTEGER) * 1000000)
+WHERE holder IN (SELECT value FROM json_each(:holders))
+  AND expires_at > coalesce(
+    :now,
+    CAST(strftime('%s', 'now') AS INTEGER) * 1000000 + CAST(substr(strftime('%f', 'now'), 4) AS INTEGER) * 1000
+  )
 GROUP BY holder;
+
+-- name: lock_holders(holders)
+-- The writer's turn is the lock here.
+SELECT :holders;
 
 -- name: traces(tenures)
 -- The lapsed tenures whose holder left something on the node: a report, a finding, a resolver (D9).
