@@ -82,13 +82,13 @@ class Graph:
         targets = {edge.to for put in puts for edge in put.reading.authored.edges}
         tenures = [Fence(Resource(p.reading.authored.id), p.if_epoch) for p in puts if p.if_epoch is not None]
         caller = caller.standing_on(*tenures)
-        async with change(self._store, caller, onto=_onto(caller.principal, written, targets)) as now:
-            if now.replayed is not None:
-                return now.replayed
-            editor = await Editor.over(now, written, new=named)
+        async with change(self._store, caller, onto=_onto(caller.principal, written, targets)) as made:
+            if made.replayed is not None:
+                return made.replayed
+            editor = await Editor.over(made, written, new=named)
             results = [await _result(editor, entry) for entry in entries]
             await editor.finish()
-            return now.answer(wire.put_reply(results))
+            return made.answer(wire.put_reply(results))
 
     @retried
     async def add_edge(
@@ -96,31 +96,31 @@ class Graph:
     ) -> wire.ChangeReply | Replayed:
         """Write one edge, under its canonical type and on the node it leads from; both must exist."""
         src, edge = _edge(node, named, other, attrs)
-        async with change(self._store, caller, onto=_onto(caller.principal, {src}, {node, other})) as now:
-            if now.replayed is not None:
-                return now.replayed
-            editor = await Editor.over(now, {src, edge.to})
+        async with change(self._store, caller, onto=_onto(caller.principal, {src}, {node, other})) as made:
+            if made.replayed is not None:
+                return made.replayed
+            editor = await Editor.over(made, {src, edge.to})
             before = editor.require(src)
             editor.require(edge.to)
             kept = [known for known in before.authored.edges if not _gives_way(known, edge)]
             step = Step(before, replace(before.authored, edges=edge_law.in_order([*kept, edge])))
             deed = Deed("edge_added", "node.edge_added", {"type": edge.type, "to": edge.to})
-            return now.answer(await _changed(editor, step, deed, warnings=_flip_warnings(node, src, named, edge)))
+            return made.answer(await _changed(editor, step, deed, warnings=_flip_warnings(node, src, named, edge)))
 
     @retried
     async def remove_edge(self, caller: Caller, node: NodeId, named: str, other: NodeId) -> wire.ChangeReply | Replayed:
         """Remove one edge, named as for `add_edge`; one that is not there is skipped."""
         src, edge = _edge(node, named, other, {})
-        async with change(self._store, caller, onto=_onto(caller.principal, {src}, {node, other})) as now:
-            if now.replayed is not None:
-                return now.replayed
-            editor = await Editor.over(now, {src, node})
+        async with change(self._store, caller, onto=_onto(caller.principal, {src}, {node, other})) as made:
+            if made.replayed is not None:
+                return made.replayed
+            editor = await Editor.over(made, {src, node})
             editor.require(node)
             before = editor.require(src)
             kept = tuple(known for known in before.authored.edges if known.key != edge.key)
             step = Step(before, replace(before.authored, edges=kept))
             deed = Deed("edge_removed", "node.edge_removed", {"type": edge.type, "to": edge.to})
-            return now.answer(await _changed(editor, step, deed, warnings=_flip_warnings(node, src, named, edge)))
+            return made.answer(await _changed(editor, step, deed, warnings=_flip_warnings(node, src, named, edge)))
 
     @retried
     async def set_status(
@@ -142,30 +142,30 @@ class Graph:
         claims = status is not None and kind is not None and status == kind.in_progress
         caller = replace(caller, repeatable=None) if claims else caller
         changing = frozenset({resource} if claims else ())
-        async with change(self._store, caller, onto=frozenset({resource}), changing=changing) as now:
-            if now.replayed is not None:
-                return now.replayed
+        async with change(self._store, caller, onto=frozenset({resource}), changing=changing) as made:
+            if made.replayed is not None:
+                return made.replayed
             request = Request(
                 caller.principal, Verb.CLAIM, resource, session=session, dispatch=dispatch, if_epoch=if_epoch
             )
-            done = await _claimed(now, request) if claims else None
-            editor = await Editor.over(now, {node})
+            done = await _claimed(made, request) if claims else None
+            editor = await Editor.over(made, {node})
             before = editor.require(node)
             step = Step(before, replace(before.authored, status=status))
             deed = Deed("status", "node.status", {"from": before.authored.status, "to": status})
-            return now.answer(_with_lease(await _changed(editor, step, deed), done))
+            return made.answer(_with_lease(await _changed(editor, step, deed), done))
 
     @retried
     async def set_priority(self, caller: Caller, node: NodeId, priority: str | None) -> wire.ChangeReply | Replayed:
         """Set or clear the priority and its stamp."""
         wanted = node_law.parse_priority(priority)
-        async with change(self._store, caller, onto=frozenset({Resource(node)})) as now:
-            if now.replayed is not None:
-                return now.replayed
-            editor = await Editor.over(now, {node})
+        async with change(self._store, caller, onto=frozenset({Resource(node)})) as made:
+            if made.replayed is not None:
+                return made.replayed
+            editor = await Editor.over(made, {node})
             before = editor.require(node)
             step = Step(before, replace(before.authored, priority=wanted))
-            return now.answer(await _changed(editor, step, Deed("priority", "node.priority", {"priority": wanted})))
+            return made.answer(await _changed(editor, step, Deed("priority", "node.priority", {"priority": wanted})))
 
     @retried
     async def set_readiness(self, caller: Caller, node: NodeId, readiness: str | None) -> wire.ChangeReply | Replayed:
@@ -173,34 +173,34 @@ class Graph:
         wanted, resource = node_law.parse_readiness(readiness), Resource(node)
         forgives = wanted == READY and caller.principal.is_person
         changing = frozenset({resource} if forgives else ())
-        async with change(self._store, caller, onto=frozenset({resource}), changing=changing) as now:
-            if now.replayed is not None:
-                return now.replayed
-            editor = await Editor.over(now, {node})
+        async with change(self._store, caller, onto=frozenset({resource}), changing=changing) as made:
+            if made.replayed is not None:
+                return made.replayed
+            editor = await Editor.over(made, {node})
             before = editor.require(node)
-            forgiven = _forgive_lapses(now, resource) if forgives else 0
+            forgiven = _forgive_lapses(made, resource) if forgives else 0
             consents = wanted == READY and not before.ready_by_person and caller.principal.is_person
             restamps = "readiness" if forgiven or consents else None
             data = {"readiness": wanted, **({"lapses_forgiven": forgiven} if forgiven else {})}
             step = Step(before, replace(before.authored, readiness=wanted))
             reply = await _changed(editor, step, Deed("readiness", "node.readiness", data, restamps=restamps))
-            reply.warnings += await _unheard(now, step)
-            return now.answer(reply)
+            reply.warnings += await _unheard(made, step)
+            return made.answer(reply)
 
     @retried
     async def add_commit(self, caller: Caller, node: NodeId, commit: str) -> wire.ChangeReply | Replayed:
         """Add ``repo@sha`` to the node's commits; one that is listed already, by any prefix, is skipped."""
         if (finding := node_law.check_commit(commit, name="sha")) is not None:
             raise InvalidNode(finding, details=[finding], field="sha")
-        async with change(self._store, caller, onto=frozenset({Resource(node)})) as now:
-            if now.replayed is not None:
-                return now.replayed
-            editor = await Editor.over(now, {node})
+        async with change(self._store, caller, onto=frozenset({Resource(node)})) as made:
+            if made.replayed is not None:
+                return made.replayed
+            editor = await Editor.over(made, {node})
             before = editor.require(node)
             listed = before.authored.extra.get("commits", ())
             commits = node_law.merge_commits([*listed, commit])
             step = Step(before, replace(before.authored, extra={**before.authored.extra, "commits": commits}))
-            return now.answer(await _changed(editor, step, Deed("commit", "node.put", {"commit": commit})))
+            return made.answer(await _changed(editor, step, Deed("commit", "node.put", {"commit": commit})))
 
     # --- reading ------------------------------------------------------------------------------------------------
 
@@ -381,9 +381,9 @@ async def _changed(editor: Editor, step: Step, deed: Deed, *, warnings: Sequence
     return wire.ChangeReply("updated", node.id, node.revision, list(warnings))
 
 
-async def _claimed(now: Change, request: Request) -> Done:
+async def _claimed(made: Change, request: Request) -> Done:
     """Claim the node for a status, under the lock the change holds on its lease; raise the refusal."""
-    outcome = await decide_within(now.tx, Ask(request, Fences()))
+    outcome = await decide_within(made.tx, Ask(request, Fences()))
     if isinstance(outcome, BatonError):
         raise outcome
     return outcome
@@ -398,20 +398,20 @@ def _with_lease(reply: wire.ChangeReply, done: Done | None) -> wire.ChangeReply:
     return reply
 
 
-def _forgive_lapses(now: Change, resource: Resource) -> int:
+def _forgive_lapses(made: Change, resource: Resource) -> int:
     """Set the node's count of lapses to 0 and return what it was (D9)."""
-    lease = now.tx.locked.get(resource)
+    lease = made.tx.locked.get(resource)
     if lease is None or lease.lapses == 0:
         return 0
-    leases.write(now.tx, [(lease, replace(lease, lapses=0, version=lease.version + 1))])
+    leases.write(made.tx, [(lease, replace(lease, lapses=0, version=lease.version + 1))])
     return lease.lapses
 
 
-async def _unheard(now: Change, step: Step) -> list[str]:
+async def _unheard(made: Change, step: Step) -> list[str]:
     """Return a warning when an agent made the item ready and its project's policy does not let it (D41)."""
-    if step.after.readiness is None or now.caller.principal.is_person:
+    if step.after.readiness is None or made.caller.principal.is_person:
         return []
-    (rows,) = await now.tx.fetch(leases.policies_asked())
+    (rows,) = await made.tx.fetch(leases.policies_asked())
     if leases.policies(rows).for_project(step.after.project).agents_may_ready:
         return []
     return ["readiness: an agent wrote it, and it counts once a person does; the policy agents_may_ready is off"]

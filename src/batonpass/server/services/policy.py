@@ -47,19 +47,19 @@ class Policies:
         """
         require_admin(caller.principal)
         check(given)
-        async with change(self._store, caller, onto=frozenset()) as now:
-            if now.replayed is not None:
-                return now.replayed
-            require_admin(await require_current(now.tx, now.now))
-            _, rows = await now.tx.fetch(leases.policies_locked(), leases.policies_asked())
+        async with change(self._store, caller, onto=frozenset()) as made:
+            if made.replayed is not None:
+                return made.replayed
+            require_admin(await require_current(made.tx, made.now))
+            _, rows = await made.tx.fetch(leases.policies_locked(), leases.policies_asked())
             stored = leases.policies(rows)
             settings = {**stored.own_settings(project), **given}
-            leases.put_policy(now.tx, project, settings)
+            leases.put_policy(made.tx, project, settings)
             shown = None if project == EVERY_PROJECT else project
             event = events.Event("policy.changed", None, shown, caller.principal, data=dict(given))
-            events.append(now.tx, [event], at=now.now)
+            events.append(made.tx, [event], at=made.now)
             after = stored.with_settings(project, settings)
-            return now.answer(policy_reply(project, after.for_project(project), warnings=warnings))
+            return made.answer(policy_reply(project, after.for_project(project), warnings=warnings))
 
 
 def check(given: Mapping[str, object]) -> None:
