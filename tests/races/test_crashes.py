@@ -44,7 +44,7 @@ class Answered:
 
 @dataclass
 class Worker:
-    """Claims, works and hands back, at whichever server answers; the same nonce until it knows."""
+    """Claims, works and hands back, at one server and the other in turn; the same nonce until it knows."""
 
     name: str
     agent: str
@@ -96,6 +96,7 @@ class Worker:
     def post(self, path: str, body: object, headers: dict[str, str] | None = None) -> tuple[int, Any]:
         """Send one request to one of the servers; a connection that breaks is a lost answer."""
         next(self.steps)
+        self.ports.reverse()
         port = self.ports[0]
         sent = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json", **(headers or {})}
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
@@ -104,7 +105,6 @@ class Worker:
             answer = connection.getresponse()
             said: tuple[int, Any] = (answer.status, json.loads(answer.read()))
         except (OSError, http.client.HTTPException, ValueError):
-            self.ports.reverse()  # the other one lives
             said = (LOST, None)
         finally:
             connection.close()
