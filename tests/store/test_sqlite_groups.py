@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import random
 import sqlite3
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -15,8 +17,8 @@ import pytest
 from batonpass.core.errors import Internal, LeaseLost, Unavailable, Unknown
 from batonpass.core.ids import Fence, Resource
 from batonpass.store import leases
-from batonpass.store.base import SYSTEM, Fences
-from batonpass.store.open import open_store
+from batonpass.store.base import SYSTEM, Fences, Store
+from batonpass.store.open import open_store, sqlite_path
 from batonpass.store.sqlite import GroupEnded, SqliteStore
 from batonpass.testing import points
 
@@ -414,3 +416,38 @@ async def test_a_thousand_troubled_groups_answer_exactly_what_is_on_disk(
         expected = there
 
     assert min(seen["answered"], seen["Unknown"], seen["Unavailable"] + seen["GroupEnded"]) > GROUPS // 40, seen
+
+
+async def test_closing_does_not_wait_for_another_process_that_holds_the_lock(sqlite_url: str) -> None:
+    """It may be stopped for ever; whoever waits for its turn is refused, and a later opener gets the lock as usual."""
+    path = sqlite_path(sqlite_url)
+    opened = await open_store(sqlite_url)
+    with path.with_name(f"{path.name}.writer").open("rb") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        writing = asyncio.create_task(write_nothing(opened))
+        await until_waiting(path)
+        await asyncio.wait_for(opened.close(), 5)
+
+        with pytest.raises(Unavailable):
+            await writing
+    again = await open_store(sqlite_url)
+    await asyncio.wait_for(write_nothing(again), 5)
+    await again.close()
+
+
+async def write_nothing(store: Store) -> None:
+    async with store.write(SYSTEM, Fences()):
+        pass
+
+
+async def until_waiting(path: Path) -> None:
+    """Return once somebody holds the turnstile: only who waits for the writer's lock does."""
+    with path.with_name(f"{path.name}.turnstile").open("rb") as turnstile:
+        async with asyncio.timeout(5):
+            while True:
+                try:
+                    fcntl.flock(turnstile, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    return
+                fcntl.flock(turnstile, fcntl.LOCK_UN)
+                await asyncio.to_thread(lambda: None)

@@ -21,7 +21,7 @@ type-check.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import Final, assert_never
 
@@ -38,6 +38,7 @@ from batonpass.core.errors import (
 from batonpass.core.identity import Principal
 from batonpass.core.ids import Fence, HolderId, Instant, PersonId, Resource, TokenHash
 from batonpass.core.policy import PROVISIONAL, Policy
+from batonpass.core.values import value
 
 
 class Kind(StrEnum):
@@ -48,7 +49,7 @@ class Kind(StrEnum):
     RESERVATION = "reservation"
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Lease:
     """One lease row as read from the database. Times are database instants.
 
@@ -93,12 +94,12 @@ class Lease:
         return replace(self, granted_at=now, expires_at=Instant(now + self.expires_at - self.granted_at))
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class LockedLease(Lease):
     """A lease row under this transaction's lock. Made only by the lock statement."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class LeaseView:
     """What everybody may see of a lease in force or lapsed (D43)."""
 
@@ -188,7 +189,7 @@ class Verb(StrEnum):
     RELEASE = "released"
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Request:
     """One verb on one resource, by one principal.
 
@@ -230,7 +231,7 @@ class Request:
         return self.verb is Verb.CLAIM or self.reclaim
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Standing:
     """What else the law needs to know of a request that may acquire, read under the lock; the policy of any.
 
@@ -269,7 +270,7 @@ class Happened(StrEnum):
     REVOKED = "lease.revoked"
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Granted:
     """The request stands. `lease` is the row to write; it may equal the locked one."""
 
@@ -283,7 +284,7 @@ class Granted:
     happened: Happened | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Refused:
     """The request changes nothing. `lease` is the row as it stands, re-anchored if the clock was set back."""
 
@@ -416,7 +417,8 @@ def _decide_release(lease: LockedLease, request: Request, now: Instant) -> Answe
     if _may_act(lease, request) or _may_revoke(request):
         # A caller that says which session's claim it drops, drops no other's.
         if request.session is not None and lease.session not in (None, request.session):
-            return _lost(lease, now)
+            why = f"{lease.resource} is held under the session {lease.session}, not {request.session}"
+            return Refused(lease, LeaseLost, why, names_holder=lease.in_force(now))
         return _released(lease, request)
     if not lease.in_force(now):
         return _lost(lease, now) if request.if_epoch is not None else Granted(lease, Verb.RELEASE)

@@ -30,7 +30,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -200,8 +200,9 @@ class SqliteStore:
             await self._answer(turn)
 
     async def close(self) -> None:
-        """Finish the group under way and close the connections."""
+        """Finish the group under way and close the connections; who still waits for another process is refused."""
         self._closed = True
+        self._locks.abandon()
         if self._pump is not None:
             await self._pump
         for connection in (self._writer, *self._readers):
@@ -346,21 +347,27 @@ class _FileLocks:
     def __init__(self, path: Path) -> None:
         self._turnstile = _open_lock(path, "turnstile")
         self._writer = _open_lock(path, "writer")
+        self._taken: asyncio.Future[None] | None = None
 
     async def acquire(self, *, on_wait: Callable[[Unavailable], None]) -> None:
-        """Take the writer's lock; every `LOCK_WAIT_S_MAX` of waiting, tell `on_wait`."""
+        """Take the writer's lock; every `LOCK_WAIT_S_MAX` of waiting, tell `on_wait`. `Unavailable` once abandoned."""
         if self._try_both():
             return
-        taken = asyncio.get_running_loop().create_future()
-        threading.Thread(
-            target=self._block, args=(asyncio.get_running_loop(), taken), name="sqlite lock", daemon=True
-        ).start()
+        loop = asyncio.get_running_loop()
+        taken = self._taken = loop.create_future()
+        threading.Thread(target=self._block, args=(loop, taken), name="sqlite lock", daemon=True).start()
         while not (await asyncio.wait({taken}, timeout=LOCK_WAIT_S_MAX))[0]:
             on_wait(Unavailable("another process holds the database's writer lock; is it stopped?", retry_after_s=2))
+        taken.result()
 
     def release(self) -> None:
         """Free the writer's lock."""
         fcntl.flock(self._writer, fcntl.LOCK_UN)
+
+    def abandon(self) -> None:
+        """Wait no more: nothing is begun any more, and `close` frees what a thread may still be given."""
+        if self._taken is not None and not self._taken.done():
+            self._taken.set_exception(Unavailable("the database is closed"))
 
     def close(self) -> None:
         """Close both files, which frees whatever is held."""
@@ -381,10 +388,22 @@ class _FileLocks:
         return True
 
     def _block(self, loop: asyncio.AbstractEventLoop, taken: asyncio.Future[None]) -> None:
-        fcntl.flock(self._turnstile, fcntl.LOCK_EX)
-        fcntl.flock(self._writer, fcntl.LOCK_EX)
-        fcntl.flock(self._turnstile, fcntl.LOCK_UN)
-        loop.call_soon_threadsafe(taken.set_result, None)
+        # Descriptors of its own for the same locks: they stay taken when these are closed, unless we were closed first.
+        turnstile, writer = os.dup(self._turnstile), os.dup(self._writer)
+        try:
+            fcntl.flock(turnstile, fcntl.LOCK_EX)
+            fcntl.flock(writer, fcntl.LOCK_EX)
+            fcntl.flock(turnstile, fcntl.LOCK_UN)
+        finally:
+            os.close(turnstile)
+            os.close(writer)
+        with suppress(RuntimeError):  # nobody is there to be told any more
+            loop.call_soon_threadsafe(_settle, taken)
+
+
+def _settle(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
