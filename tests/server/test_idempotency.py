@@ -235,9 +235,9 @@ async def add_agent(server: InProcessServer) -> httpx.Response:
 
 
 def test_the_table_of_doors_says_which_take_a_key() -> None:
-    """All that write, but lease verbs and `queue/next`."""
-    lease_verbs = {"claim", "renew", "extend", "reserve", "release", "next"}
+    """All that write, but lease verbs, `queue/next`, and the binding of the very token that asks."""
+    by_themselves = {"claim", "renew", "extend", "reserve", "release", "next", "session"}
     unkeyed = {door.template.rsplit("/", 1)[1] for door in DOORS if door.writes and not door.keyed}
 
-    assert unkeyed == lease_verbs
+    assert unkeyed == by_themselves
     assert {door.name for door in KEYED} > MINTS

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import re
 import sqlite3
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -21,6 +22,7 @@ from batonpass.store import tokens
 from batonpass.store.base import SYSTEM, Fences
 from batonpass.store.open import sqlite_path
 from batonpass.testing.clock import ManualClock
+from batonpass.testing.points import held
 from batonpass.testing.scripted import ManualSeconds
 from batonpass.testing.server import InProcessServer, in_process_server
 from batonpass.testing.waits import until_blocked
@@ -794,18 +796,29 @@ async def test_a_repeated_mint_of_a_run_token_is_no_second_one(fleet: Fleet) -> 
     assert refusal(await mint("k1")) == (409, "conflict"), "a late repetition may not end what came after"
 
 
-async def test_a_binding_or_an_ending_sent_again_with_its_key_gives_the_first_answer(fleet: Fleet) -> None:
+async def test_an_ending_sent_again_with_its_key_gives_the_first_answer(fleet: Fleet) -> None:
     minted = await fleet.server.ask("POST", "/v1/me/tokens", {}, token=fleet.bob)
-    requests: list[tuple[str, str, object, str]] = [
-        ("POST", "/v1/agents/session", {"session": "s1"}, fleet.mill),
-        ("DELETE", f"/v1/me/tokens/{minted['hash_prefix']}", None, fleet.bob),
-    ]
-    for method, path, body, token in requests:
-        first, second = [
-            await fleet.server.send(method, path, body, token=token, headers={"Idempotency-Key": "k"}) for _ in range(2)
-        ]
-        assert (second.status_code, second.json()) == (200, first.json())
-        assert second.headers["Idempotency-Replayed"] == "true"
+    path, key = f"/v1/me/tokens/{minted['hash_prefix']}", {"Idempotency-Key": "k"}
+
+    first, second = [await fleet.server.send("DELETE", path, token=fleet.bob, headers=key) for _ in range(2)]
+
+    assert (second.status_code, second.json()) == (200, first.json())
+    assert second.headers["Idempotency-Replayed"] == "true"
+
+
+async def test_a_binding_is_the_tokens_own_whatever_key_it_is_sent_with(fleet: Fleet) -> None:
+    """Keys are the agent's, so another token of its could be told that it is bound, and would not be."""
+    other = (await fleet.server.ask("POST", "/v1/agents/agent-mill/token", {}, token=fleet.bob))["token"]
+
+    async def bind(token: str) -> httpx.Response:
+        body, key = {"session": "s1"}, {"Idempotency-Key": "k"}
+        return await fleet.server.send("POST", "/v1/agents/session", body, token=token, headers=key)
+
+    answers = [(await bind(token)).json().get("unchanged", False) for token in (fleet.mill, fleet.mill, other)]
+    bound = [(await fleet.server.ask("GET", "/v1/me", token=token))["session"] for token in (fleet.mill, other)]
+
+    assert answers == [False, True, False]
+    assert bound == ["s1", "s1"]
 
 
 async def test_a_key_that_is_used_for_another_mint_is_refused(fleet: Fleet) -> None:
@@ -819,9 +832,7 @@ async def test_a_token_that_another_process_has_revoked_makes_nothing_that_outli
     epoch = await fleet.claim(fleet.mill)
     for token in (fleet.server.admin_token, fleet.bob, fleet.mill):
         assert (await fleet.server.send("GET", "/v1/me", token=token)).status_code == 200
-    async with fleet.server.store.write(SYSTEM, Fences()) as tx:
-        hashes = [hash_of(Secret(token)) for token in (fleet.server.admin_token, fleet.bob, fleet.mill)]
-        tokens.revoke(tx, hashes, now=await tx.now())
+    await revoked_elsewhere(fleet, [fleet.server.admin_token, fleet.bob, fleet.mill])
 
     makes: list[tuple[str, str, dict[str, object]]] = [
         (fleet.bob, "/v1/me/tokens", {}),
@@ -839,6 +850,53 @@ async def test_a_token_that_another_process_has_revoked_makes_nothing_that_outli
     assert answers == [(401, "unauthorized")] * len(makes)
 
 
+async def test_a_token_that_another_process_has_revoked_ends_no_other(fleet: Fleet) -> None:
+    """A stolen admin's token that was just ended could end everybody's, its victim's last one included."""
+    dee = await fleet.server.add_person("Dee", admin=True)
+    run, ada = (await fleet.run_token())["token"], fleet.server.admin_token
+    asked = [
+        (dee, "admin/tokens", ada),
+        (dee, "agents/agent-mill/tokens", fleet.mill),
+        (fleet.bob, "me/tokens", fleet.bob),
+        (fleet.bob, "agents/agent-mill/tokens", fleet.mill),
+        (fleet.mill, "agents/agent-mill/tokens", run),
+    ]
+    for token in (dee, fleet.bob, fleet.mill):
+        assert (await fleet.server.send("GET", "/v1/me", token=token)).status_code == 200
+    await revoked_elsewhere(fleet, [dee, fleet.bob, fleet.mill])
+
+    answers = [refusal(await end(fleet, *one)) for one in asked]
+
+    assert answers == [(401, "unauthorized")] * len(asked)
+    assert (await fleet.server.send("GET", "/v1/me", token=ada)).status_code == 200
+    assert await fleet.write(run) == 200
+
+
+async def test_of_two_who_end_each_others_tokens_at_once_one_does(fleet: Fleet) -> None:
+    dee, eve = [await fleet.server.add_person(name, admin=True) for name in ("Dee", "Eve")]
+
+    async with held("fence.checked") as door:
+        first = asyncio.create_task(end(fleet, dee, "admin/tokens", eve))
+        if fleet.server.store.dialect == "postgres":  # on SQLite the second's turn comes when the first's is over
+            await door.reached()
+        second = asyncio.create_task(end(fleet, eve, "admin/tokens", dee))
+        door.open()
+        answers = [await first, await second]
+
+    assert sorted(answer.status_code for answer in answers) == [200, 401]
+
+
+async def revoked_elsewhere(fleet: Fleet, revoked: Iterable[str]) -> None:
+    """End tokens as another process does: this one remembers them."""
+    async with fleet.server.store.write(SYSTEM, Fences()) as tx:
+        tokens.revoke(tx, [hash_of(Secret(token)) for token in revoked], now=await tx.now())
+
+
+async def end(fleet: Fleet, token: str, where: str, ended: str) -> httpx.Response:
+    """Ask, under `token`, for the end of another."""
+    return await fleet.server.send("DELETE", f"/v1/{where}/{hash_of(Secret(ended))[:12]}", token=token)
+
+
 async def test_who_is_an_admin_no_more_makes_no_admins_meanwhile(fleet: Fleet) -> None:
     dee = await fleet.server.add_person("Dee", admin=True)
     assert (await fleet.server.ask("GET", "/v1/me", token=dee))["is_admin"]
@@ -851,9 +909,11 @@ async def test_who_is_an_admin_no_more_makes_no_admins_meanwhile(fleet: Fleet) -
         ("/v1/agents/agent-mill/token", {"standing": True}),
     ]
     answers = [refusal(await fleet.server.send("POST", path, body, token=dee)) for path, body in makes]
+    ends = [("admin/tokens", fleet.bob), ("agents/agent-mill/tokens", fleet.mill)]
+    answers += [refusal(await end(fleet, dee, *one)) for one in ends]
 
     assert (await fleet.server.ask("GET", "/v1/me", token=dee))["is_admin"], "it is remembered"
-    assert answers == [(403, "forbidden")] * len(makes)
+    assert answers == [(403, "forbidden")] * (len(makes) + len(ends))
 
 
 # Secrets stay where they belong

@@ -94,7 +94,8 @@ async def bind_session(call: Call) -> Response:
     """POST /v1/agents/session: the caller's own token is bound to its session, once."""
     body = await call.body(wire.SessionRequest, published=True)
     session = parse_label(body.value.session, field="session")
-    return changed(await call.services.tokens.bind_session(call.caller(body.raw), session), ignored=body.ignored)
+    bound = await call.services.tokens.bind_session(call.caller(repeatable=False), session)
+    return reply(bound, ignored=body.ignored)
 
 
 def _wish(asked: wire.PersonalTokenRequest | wire.AdminTokenRequest) -> Wish:

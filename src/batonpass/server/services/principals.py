@@ -6,9 +6,9 @@
 A revocation is heard of at once in the process that made it, and within 5 s
 in the others. Two kinds of write do not rest on that memory. Under a run token
 every one looks at the lease row, which names the token. And what outlives the
-request, a token, a person, an agent, is made by the caller as `require_current`
-reads it anew: a stolen token that was revoked elsewhere a second ago mints no
-successor.
+request, a token, a person, an agent, is made or ended by the caller as
+`require_current` reads it anew: a stolen token that was revoked elsewhere a
+second ago mints no successor, and ends nobody else's.
 
 Requests that miss together share one look-up. One that began before a
 revocation was committed may have read the row as it was; `forget` cuts it off
@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -158,13 +158,17 @@ async def current(store: Store, principal: Principal) -> Principal:
     return principal_of(known)
 
 
-async def require_current(tx: Tx, now: Instant) -> Principal:
-    """Return the transaction's caller as its token reads now, locked to the end; `Unauthorized` if it has ended."""
+async def require_current(tx: Tx, now: Instant, *, changing: Iterable[TokenHash] = ()) -> Principal:
+    """Return the transaction's caller as its token reads now, locked to the end; `Unauthorized` if it has ended.
+
+    The tokens that it is `changing` are locked with it, in one order: two
+    callers may be about to end each other's.
+    """
     token = tx.principal.token
-    locked = await tokens.lock(tx, [token])
+    await tokens.lock(tx, {token, *changing})
     (rows,) = await tx.fetch(tokens.known_asked(token))
     known = tokens.known(rows)
-    if known is None or token not in locked or not known.token.valid(now):
+    if known is None or not known.token.valid(now):
         raise Unauthorized(UNKNOWN)
     return principal_of(known)
 

@@ -24,7 +24,7 @@ from typing import ClassVar, Final
 import msgspec
 
 from batonpass.core.clock import iso
-from batonpass.core.errors import Conflict, Forbidden, NotFound, Unauthorized
+from batonpass.core.errors import Conflict, Forbidden, NotFound
 from batonpass.core.identity import Agent, Person, Principal
 from batonpass.core.ids import AgentId, Fence, Instant, PersonId, Resource, TokenHash
 from batonpass.core.leases import Refused
@@ -47,7 +47,7 @@ from batonpass.core.tokens import (
     without_run_token,
 )
 from batonpass.server.services.change import Caller, Change, Replayed, change
-from batonpass.server.services.principals import UNKNOWN, Principals, require_admin, require_current
+from batonpass.server.services.principals import Principals, require_admin, require_current
 from batonpass.store import identity, leases, tokens
 from batonpass.store.base import Reader, Store, Tx, retried
 from batonpass.store.tokens import ListedToken
@@ -131,10 +131,11 @@ class Tokens:
         self, caller: Caller, owner: PersonId, wish: Wish, *, may: Callable[[Principal], object]
     ) -> wire.PersonalTokenReply:
         async with change(self._store, caller, onto=frozenset()) as made:
-            may(await require_current(made.tx, made.now))
+            ends = _minted_before(made)
+            may(await require_current(made.tx, made.now, changing=ends))
             person = await require_person(made.tx, owner)
             minted = mint(Kind.PERSONAL, person, wish, now=made.now, entropy=self._entropy)
-            self._put(made, minted, ends={_minted_before(made)})
+            self._put(made, minted, ends=ends)
         return personal_reply(person, minted)
 
     @retried
@@ -146,25 +147,25 @@ class Tokens:
         kind, lease = wish.kind(), wish.lease
         changing = frozenset({lease.resource}) if lease is not None else frozenset()
         async with change(self._store, caller, onto=frozenset(), changing=changing) as made:
-            principal = await require_current(made.tx, made.now)
+            before = _minted_before(made)
+            ends = before | _named_in_lease(made, lease)
+            principal = await require_current(made.tx, made.now, changing=ends)
             agent = await _require_managed(made.tx, agent_id, principal, runs=kind is Kind.RUN)
             minted = mint(kind, agent, wish, now=made.now, entropy=self._entropy)
-            before = _minted_before(made)
-            ends = {before}
             if lease is not None:
-                wanted = RunMint(lease, minted.token.hash, replace=wish.replace, repeats=before)
-                ends.add(_name_in_lease(made, wanted, principal))
+                repeats = next(iter(before), None)
+                wanted = RunMint(lease, minted.token.hash, replace=wish.replace, repeats=repeats)
+                _name_in_lease(made, wanted, principal)
             self._put(made, minted, ends=ends)
         return standing_reply(minted, agent) if kind is Kind.STANDING else session_reply(minted, agent)
 
-    def _put(self, made: Change, minted: Minted, *, ends: set[TokenHash | None]) -> None:
+    def _put(self, made: Change, minted: Minted, *, ends: frozenset[TokenHash]) -> None:
         """Write the new row, end those whose place it takes, and remember which it was."""
-        ended = sorted(token for token in ends if token is not None)
-        if ended:
-            tokens.revoke(made.tx, ended, now=made.now)
+        if ends:
+            tokens.revoke(made.tx, ends, now=made.now)
         tokens.add(made.tx, minted.token)
         made.answer(_Kept(minted.token.hash))
-        made.tx.after_commit(functools.partial(self._principals.forget, *ended))
+        made.tx.after_commit(functools.partial(self._principals.forget, *ends))
 
     # --- listing ------------------------------------------------------------------------------------------------
 
@@ -198,19 +199,19 @@ class Tokens:
 
     async def revoke_own(self, caller: Caller, prefix: str) -> wire.RevokeReply | Replayed:
         """End a personal token of the person who asks."""
-        return await self._revoke_personal(caller, _own_person(caller.principal), prefix)
+        return await self._revoke_personal(caller, _own_person(caller.principal), prefix, may=_own_person)
 
     async def revoke_personal(self, caller: Caller, prefix: str) -> wire.RevokeReply | Replayed:
         """End anybody's personal token; an admin's."""
         require_admin(caller.principal)
-        return await self._revoke_personal(caller, None, prefix)
+        return await self._revoke_personal(caller, None, prefix, may=require_admin)
 
     async def _revoke_personal(
-        self, caller: Caller, person: PersonId | None, prefix: str
+        self, caller: Caller, person: PersonId | None, prefix: str, *, may: Callable[[Principal], object]
     ) -> wire.RevokeReply | Replayed:
         async with self._store.read() as tx:
             target = _the_one(await tokens.persons_beginning(tx, person, prefix, most=2), prefix)
-        return await self._revoke(caller, target)
+        return await self._revoke(caller, target, may=may)
 
     async def revoke_agents(self, caller: Caller, agent_id: AgentId, prefix: str) -> wire.RevokeReply | Replayed:
         """End a token of an agent; the agent itself ends only its runs'."""
@@ -218,17 +219,20 @@ class Tokens:
         async with self._store.read() as tx:
             agent = await _require_managed(tx, agent_id, caller.principal, runs=True)
             target = _the_one(await tokens.agents_beginning(tx, agent.id, prefix, most=2), prefix)
-        if target.kind is not Kind.RUN and not may_manage(agent, caller.principal):
-            raise Forbidden(f"{agent.id} may end its runs' tokens; this {target.kind} token is {agent.owner}'s to end")
-        return await self._revoke(caller, target)
+        may = functools.partial(_require_may_end, agent, target)
+        may(caller.principal)
+        return await self._revoke(caller, target, may=may)
 
     @retried
-    async def _revoke(self, caller: Caller, target: Token) -> wire.RevokeReply | Replayed:
+    async def _revoke(
+        self, caller: Caller, target: Token, *, may: Callable[[Principal], object]
+    ) -> wire.RevokeReply | Replayed:
         """End `target`, once the writes in flight under it are over: its lease's row is locked for update first."""
         changing = frozenset({target.run.resource}) if target.run is not None else frozenset()
         async with change(self._store, caller, onto=frozenset(), changing=changing) as made:
             if made.replayed is not None:
                 return made.replayed
+            may(await require_current(made.tx, made.now, changing=[target.hash]))
             row = (await tokens.lock(made.tx, [target.hash]))[target.hash]
             if target.run is not None:
                 _unname_in_lease(made.tx, target.run.resource, target.hash)
@@ -243,24 +247,24 @@ class Tokens:
     # --- sessions -----------------------------------------------------------------------------------------------
 
     @retried
-    async def bind_session(self, caller: Caller, session: str) -> wire.SessionReply | Replayed:
-        """Write the session onto the very token that asks; once, and never another."""
+    async def bind_session(self, caller: Caller, session: str) -> wire.SessionReply:
+        """Write the session onto the very token that asks; once, and never another.
+
+        It is repeatable by itself. Keys belong to the agent: by one, the
+        answer to another of its tokens could be repeated.
+        """
         principal = caller.principal
+        assert caller.repeatable is None, caller
         if not principal.is_agent:
             raise Forbidden("only an agent's own token is bound to a session; send this under that token")
         async with change(self._store, caller, onto=frozenset()) as made:
-            if made.replayed is not None:
-                return made.replayed
+            await require_current(made.tx, made.now)
             token = (await tokens.lock(made.tx, [principal.token]))[principal.token]
-            if not token.valid(made.now):
-                raise Unauthorized(UNKNOWN)
             if (refusal := bind_refusal(token, session)) is not None:
                 raise refusal
             tokens.bind(made.tx, token.hash, session)
             made.tx.after_commit(functools.partial(self._principals.forget, token.hash))
-            return made.answer(
-                wire.SessionReply(ok=True, agent=principal.id, session=session, unchanged=token.session == session)
-            )
+            return wire.SessionReply(ok=True, agent=principal.id, session=session, unchanged=token.session == session)
 
 
 def mint(kind: Kind, owner: Person | Agent, wish: Wish, *, now: Instant, entropy: Entropy) -> Minted:
@@ -349,6 +353,13 @@ async def _require_managed(tx: Reader, agent_id: AgentId, principal: Principal, 
     return agent
 
 
+def _require_may_end(agent: Agent, target: Token, principal: Principal) -> None:
+    """Raise `Forbidden` unless `principal` may end a token of `agent`; the agent itself ends its runs'."""
+    if may_manage(agent, principal) or (target.kind is Kind.RUN and may_manage_runs(agent, principal)):
+        return
+    raise Forbidden(f"{agent.id} may end its runs' tokens; this {target.kind} token is {agent.owner}'s to end")
+
+
 def _own_person(principal: Principal) -> PersonId:
     """Return the person who asks; an agent's token, or a run's, mints and ends none of its person's."""
     if not principal.is_person or principal.person is None:
@@ -356,16 +367,22 @@ def _own_person(principal: Principal) -> PersonId:
     return principal.person
 
 
-def _name_in_lease(made: Change, wanted: RunMint, principal: Principal) -> TokenHash | None:
-    """Make the token the one run token of its tenure; return whose place it takes, or raise the refusal."""
+def _named_in_lease(made: Change, lease: Fence | None) -> frozenset[TokenHash]:
+    """Return the run token that the lease of a mint names at present, if there is one: the new one takes its place."""
+    row = made.tx.locked.get(lease.resource) if lease is not None else None
+    return frozenset({row.run_token} if row is not None and row.run_token is not None else ())
+
+
+def _name_in_lease(made: Change, wanted: RunMint, principal: Principal) -> None:
+    """Make the token the one run token of its tenure, or raise the refusal."""
     row = made.tx.locked.get(wanted.fence.resource)
     if row is None:
         raise NotFound(f"there is no {wanted.fence.resource} to hold a lease on")
     decided = decide_run_mint(row, wanted, principal, made.now)
     if isinstance(decided, Refused):
         raise decided.raised(made.now)
+    assert decided.ends == row.run_token, decided
     leases.write(made.tx, [(row, decided.lease)])
-    return decided.ends
 
 
 def _unname_in_lease(tx: Tx, resource: Resource, token: TokenHash) -> None:
@@ -375,11 +392,11 @@ def _unname_in_lease(tx: Tx, resource: Resource, token: TokenHash) -> None:
         leases.write(tx, [(row, after)])
 
 
-def _minted_before(made: Change) -> TokenHash | None:
-    """Return what this very request minted when it was sent before, or None."""
+def _minted_before(made: Change) -> frozenset[TokenHash]:
+    """Return what this very request minted if it was sent before."""
     if made.replayed is None:
-        return None
-    return TokenHash(msgspec.json.decode(made.replayed.body, type=_Kept).minted)
+        return frozenset()
+    return frozenset({TokenHash(msgspec.json.decode(made.replayed.body, type=_Kept).minted)})
 
 
 def _the_one(found: list[Token], prefix: str) -> Token:
