@@ -156,9 +156,7 @@ DOORS: Final[tuple[Door, ...]] = (
         status=201,
     ),
     # tokens
-    Door(
-        "POST", paths.AGENT_SESSION, tokens.SessionRequest, {"session": "s-door"}, "agent", published=True, keyed=True
-    ),
+    Door("POST", paths.AGENT_SESSION, tokens.SessionRequest, {"session": "s-door"}, "agent", published=True),
     Door(
         "POST",
         paths.AGENT_TOKEN,
