@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Final
 
 import msgspec
 from cyclopts import App, Parameter
 
 from batonpass.cli.exits import Exit, UsageError
-from batonpass.cli.options import Flag
-from batonpass.cli.render import Column, print_fields, print_json, print_table, say, warn
+from batonpass.cli.options import FileArg, Flag
+from batonpass.cli.render import Column, clean, print_fields, print_json, print_table, say, warn
 from batonpass.client import config
 from batonpass.store import backup as backups
 from batonpass.store import check as checks
@@ -131,7 +130,7 @@ def check(*, db: Db = None, json: Flag = False) -> int:
 
 
 @app.command(name="backup")
-def backup(file: Path, /, *, db: Db = None, force: Flag = False, json: Flag = False) -> None:
+def backup(file: FileArg, /, *, db: Db = None, force: Flag = False, json: Flag = False) -> None:
     """Copy the database, as it is at one moment, into a file that only you can read. Servers go on meanwhile.
 
     Args:
@@ -145,13 +144,13 @@ def backup(file: Path, /, *, db: Db = None, force: Flag = False, json: Flag = Fa
     if json:
         _print(made)
         return
-    say(f"{made.file}: {size(made.bytes)} of {NAMES[made.database]}, schema {made.schema}, verified")
+    say(f"{clean(str(made.file))}: {size(made.bytes)} of {NAMES[made.database]}, schema {made.schema}, verified")
     say(f"SHA-256 {made.sha256}")
 
 
 @app.command(name="restore")
 def restore(
-    file: Path,
+    file: FileArg,
     /,
     *,
     db: Db = None,
@@ -217,7 +216,7 @@ def _require_confirmed(url: str, word: str | None) -> None:
         return  # it is refused anyway, with the reason
     path = sqlite_path(url)
     if word is None and sys.stdin.isatty():
-        warn(f"everything in {path} will be lost")
+        warn(f"everything in {clean(str(path))} will be lost")
         word = input(f"type {path.name} to replace it: ")
     if word != path.name:
         raise UsageError(f"nothing was replaced: to lose what is in {path}, say --confirm {path.name}")

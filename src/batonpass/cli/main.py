@@ -48,6 +48,7 @@ def _run(args: list[str]) -> int:
 
     failure: BatonError
     try:
+        _require_text(args)
         code = application(args[0] if args else None)(
             args, console=_help_console(args), exit_on_error=False, print_error=False
         )
@@ -63,6 +64,17 @@ def _run(args: list[str]) -> int:
         return code if isinstance(code, int) else Exit.OK
     _complain(failure, as_json="--json" in args)
     return exit_of(failure)
+
+
+def _require_text(args: list[str]) -> None:
+    """Refuse arguments whose bytes are no UTF-8: neither a node nor a request could hold them."""
+    from batonpass.cli.exits import UsageError
+
+    for arg in args:
+        try:
+            arg.encode()
+        except UnicodeEncodeError as error:
+            raise UsageError(f"{arg!a} is no text: arguments are UTF-8") from error
 
 
 def _help_console(args: list[str]) -> Console | None:
@@ -92,7 +104,7 @@ def _unknown(rest: list[str]) -> str:
 def _complain(error: BatonError, *, as_json: bool) -> None:
     """Say what went wrong and what to do next on standard error; with `--json` also in the one shape on output."""
     from batonpass.cli.explain import hints
-    from batonpass.cli.render import print_json, warn
+    from batonpass.cli.render import clean, print_json, warn
 
     if as_json:
         import msgspec
@@ -100,9 +112,9 @@ def _complain(error: BatonError, *, as_json: bool) -> None:
         from batonpass.wire.errors import error_body
 
         print_json(msgspec.json.encode(error_body(error)))
-    warn(f"baton: {error.message}")
+    warn(f"baton: {clean(error.message)}")  # it may quote what was typed
     for line in (*(each for each in error.details if each != error.message), *getattr(error, "__notes__", ())):
-        warn(f"  {line}")
+        warn(f"  {clean(line)}")
     commands = hints(error)
     wide = max((len(command) for command, _ in commands), default=0)
     for command, words in commands:

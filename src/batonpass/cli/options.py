@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Annotated, Final, TypeVar
 
 from cyclopts import Parameter, Token
@@ -62,12 +63,23 @@ def _duration(_type: object, tokens: Sequence[Token]) -> timedelta:
     return _checked(parse_duration, tokens[0], "duration")
 
 
+def _file(_type: object, tokens: Sequence[Token]) -> Path:
+    path = Path(tokens[0].value)
+    try:
+        path.exists()
+    except OSError as error:  # too long a name, or a folder that may not be looked into
+        raise ValueError(error.strerror or str(error)) from error
+    return path
+
+
 Node = Annotated[NodeId, Parameter(converter=_node)]
 """A node's id."""
 PersonArg = Annotated[PersonId, Parameter(converter=_person)]
 """A person's id."""
 AgentArg = Annotated[AgentId, Parameter(converter=_agent)]
 """An agent's id."""
+FileArg = Annotated[Path, Parameter(converter=_file)]
+"""A file's name, whether it is there or not."""
 Label = Annotated[str, Parameter(converter=_label)]
 """A session or a dispatch nonce."""
 Duration = Annotated[timedelta, Parameter(converter=_duration)]

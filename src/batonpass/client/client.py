@@ -32,7 +32,7 @@ import msgspec
 from batonpass import __version__
 from batonpass.client import calls
 from batonpass.client.calls import Call, Repeat
-from batonpass.core.errors import BatonError, Unavailable, Unknown
+from batonpass.core.errors import BatonError, Invalid, Unavailable, Unknown
 from batonpass.core.ids import Fence, NodeId
 from batonpass.wire.errors import ErrorBody, error_of
 
@@ -216,9 +216,12 @@ class Client:
             headers.append(("Idempotency-Key", key or uuid.uuid4().hex))
         connect_s_max = min(CONNECT_S_MAX, call.answer_s_max)
         timeout = httpx.Timeout(call.answer_s_max, connect=connect_s_max, write=SEND_S_MAX, pool=connect_s_max)
-        return self._http.build_request(
-            call.method, call.path, params=call.query or None, headers=headers, content=call.body, timeout=timeout
-        )
+        try:
+            return self._http.build_request(
+                call.method, call.path, params=call.query or None, headers=headers, content=call.body, timeout=timeout
+            )
+        except httpx.InvalidURL as error:
+            raise Invalid(f"{call.method} {call.path[:80]}: not sent: {error}") from error
 
     def _send_once(self, call: Call[T], request: httpx.Request) -> Answer[T] | Refused | NotDone | Unsure:
         try:

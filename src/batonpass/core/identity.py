@@ -107,8 +107,8 @@ def parse_name(text: str, *, field: str) -> str:
         raise Invalid(f"{field}: required", field=field)
     if len(name) > NAME_CHARS_MAX:
         raise Invalid(f"{field}: {len(name)} code points; the limit is {NAME_CHARS_MAX} code points", field=field)
-    if any(unicodedata.category(character) == "Cc" for character in name):
-        raise Invalid(f"{field}: {shown(name)} has control characters", field=field)
+    if any(unicodedata.category(character) in {"Cc", "Cs"} for character in name):
+        raise Invalid(f"{field}: {shown(name)} has control characters, or bytes that are no text", field=field)
     return name
 
 
