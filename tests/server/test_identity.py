@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any, Final
 
+import psycopg
 import pytest
 
 from batonpass.core.errors import Conflict, Invalid, Unauthorized
@@ -18,7 +19,8 @@ from batonpass.store.base import SYSTEM, Fences, Reader, Store
 from batonpass.store.open import open_store
 from batonpass.testing.clock import ManualClock
 from batonpass.testing.scripted import ManualSeconds
-from batonpass.testing.server import InProcessServer
+from batonpass.testing.server import InProcessServer, in_process_server
+from batonpass.testing.waits import deadlocks_of, until_blocked
 
 pytestmark = pytest.mark.anyio
 
@@ -497,6 +499,24 @@ async def test_an_agent_does_not_take_the_id_of_a_node_that_is_there(server: InP
 
     assert (response.status_code, response.json()["error"]["code"]) == (409, "conflict")
     assert (await server.ask("GET", "/v1/agents"))["agents"] == []
+
+
+async def test_an_agent_and_its_node_written_at_once_never_wait_for_each_other_in_a_ring(postgres_url: str) -> None:
+    """D44: both need the admin's token and the node; on SQLite there is nothing to wait for."""
+    async with in_process_server(postgres_url) as server:
+        entry = {"id": "agent-imp", "type": "agent", "title": "Imp", "summary": "S"}
+        (made,) = (await server.ask("POST", "/v1/nodes", {"nodes": [entry]}))["results"]
+        update = {"node": {**entry, "title": "Imp II"}, "if_exists": "update", "revision": made["revision"]}
+        async with await psycopg.AsyncConnection.connect(postgres_url) as holder:
+            await holder.execute("SELECT 1 FROM nodes WHERE id = 'agent-imp' FOR UPDATE")
+            putting = asyncio.create_task(server.send("POST", "/v1/nodes", {"nodes": [update]}))
+            await until_blocked(postgres_url)
+            making = asyncio.create_task(server.send("POST", "/v1/agents", {"label": "imp"}))
+            await until_blocked(postgres_url, sessions=2)
+        answers = [await putting, await making]
+
+    assert [answer.status_code for answer in answers] == [200, 409]
+    assert await deadlocks_of(postgres_url) == 0
 
 
 async def test_agents_are_listed_to_their_person_and_all_of_them_to_an_admin(server: InProcessServer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -11,7 +12,8 @@ import pytest
 
 from batonpass.store.events import events_after
 from batonpass.testing.clock import ManualClock
-from batonpass.testing.server import InProcessServer
+from batonpass.testing.points import held
+from batonpass.testing.server import InProcessServer, in_process_server
 
 pytestmark = pytest.mark.anyio
 
@@ -71,6 +73,11 @@ class Run:
 
 @pytest.fixture
 async def run(server: InProcessServer, clock: ManualClock) -> Run:
+    return await running(server, clock)
+
+
+async def running(server: InProcessServer, clock: ManualClock) -> Run:
+    """Return a run under way."""
     ben = await server.add_person("Ben")
     agent = await server.add_agent("one", token=ben)
     nodes = [
@@ -205,6 +212,63 @@ async def test_a_run_writes_no_longer_onto_what_it_claimed_besides_and_lost(run:
     assert [(r.status_code, r.json()["error"]["code"]) for r in refused] == [(409, "lease_lost")] * len(onto_n2)
     assert unchanged == before
     assert elsewhere.status_code == 200
+
+
+@pytest.fixture
+async def lost(run: Run) -> Run:
+    return await losing(run)
+
+
+async def losing(run: Run) -> Run:
+    """Return the run after it claimed task-n2 besides, let task-b block it, and lost it to a stranger."""
+    await run.server.ask("POST", "/v1/nodes", {"nodes": [task("task-n2")]})
+    await run.server.ask("POST", "/v1/nodes/task-n2/claim", {}, token=run.token)
+    await run.send(BLOCK, run.token)
+    stranger = await run.server.add_agent("two", token=await run.server.add_person("Cy"))
+    run.clock.advance(HOUR)
+    await run.server.ask("POST", "/v1/nodes/task-n2/claim", {}, token=stranger)
+    return run
+
+
+BLOCK: Final = Door("POST", "/v1/nodes/task-b/edges", {"type": "blocks", "to": "task-n2"})
+UNBLOCK: Final = Door("DELETE", "/v1/nodes/task-b/edges", {"type": "blocks", "to": "task-n2"})
+
+
+def without_edges(id_: str, revision: str) -> Door:
+    """Return a put that takes all edges of a node away."""
+    return Door("POST", "/v1/nodes", {"nodes": [{"node": task(id_), "if_exists": "update", "revision": revision}]})
+
+
+async def test_a_run_takes_no_edge_away_from_what_it_lost_by_leaving_it_out_of_a_put(lost: Run) -> None:
+    before = await state(lost.server)
+    revision = (await lost.server.ask("GET", "/v1/nodes/task-b"))["revision"]
+
+    by_verb = await lost.send(UNBLOCK, lost.token)
+    by_put = await lost.send(without_edges("task-b", revision), lost.token)
+    unchanged = await state(lost.server)
+    by_its_agent = await lost.send(without_edges("task-b", revision), lost.agent)
+
+    assert [(r.status_code, r.json()["error"]["code"]) for r in (by_verb, by_put)] == [(409, "lease_lost")] * 2
+    assert unchanged == before
+    assert by_its_agent.json()["results"][0]["status"] == "updated", "its tokens outside the run may"
+
+
+async def test_what_a_put_takes_away_is_looked_at_again_under_the_lock(postgres_url: str, clock: ManualClock) -> None:
+    """An edge that comes between the look and the lock; on SQLite nobody writes in between."""
+    async with in_process_server(postgres_url, clock=clock) as server:
+        lost = await losing(await running(server, clock))
+        revision = (await server.ask("GET", "/v1/nodes/task-b"))["revision"]
+        await lost.send(UNBLOCK, server.admin_token)
+        async with held("tx.begun") as door:
+            put = asyncio.create_task(lost.send(without_edges("task-b", revision), lost.token))
+            await door.reached()
+            await lost.send(BLOCK, server.admin_token)
+            before = await state(server)
+            door.open()
+            answer = await put
+
+        assert (answer.status_code, answer.json()["error"]["code"]) == (409, "lease_lost")
+        assert await state(server) == before
 
 
 async def test_a_routed_item_is_as_it_was_after_claim_crash_takeover_and_release(run: Run) -> None:

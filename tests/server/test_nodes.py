@@ -18,6 +18,7 @@ from batonpass.core.ids import NodeId
 from batonpass.store import nodes
 from batonpass.store.events import StoredEvent, events_after
 from batonpass.testing.clock import ManualClock
+from batonpass.testing.points import held
 from batonpass.testing.server import InProcessServer, in_process_server
 from batonpass.testing.waits import deadlocks_of
 
@@ -520,6 +521,25 @@ async def test_batches_over_the_same_new_nodes_in_any_order_never_wait_for_each_
     statuses = [Counter(result["status"] for result in answer.json()["results"]) for answer in answers]
     assert sorted(statuses, key=str) == [{"created": len(ids)}, *[{"skipped": len(ids)}] * (len(orders) - 1)]
     assert await deadlocks_of(postgres_url) == 0
+
+
+async def test_a_put_takes_away_an_admins_edge_that_came_while_it_looked(postgres_url: str) -> None:
+    """What it has to lock depends on that edge, so it looks again; on SQLite nobody writes in between."""
+    stewards = {"type": "stewards", "to": "org-root"}
+    async with in_process_server(postgres_url) as server:
+        await put_one(server, node("task-a"))
+        revision = (await server.ask("POST", "/v1/nodes/task-a/edges", stewards))["revision"]
+        await server.ask("DELETE", "/v1/nodes/task-a/edges", stewards)
+        async with held("tx.begun") as door:
+            entry = {"node": node("task-a"), "if_exists": "update", "revision": revision}
+            putting = asyncio.create_task(put_one(server, entry))
+            await door.reached()
+            await server.ask("POST", "/v1/nodes/task-a/edges", stewards)
+            door.open()
+            result = await putting
+
+        assert result["status"] == "updated"
+        assert "edges" not in (await read(server, "task-a"))["frontmatter"]
 
 
 async def test_two_who_would_close_a_cycle_together_do_not(server: InProcessServer) -> None:

@@ -107,6 +107,11 @@ class Put:
     if_epoch: int | None = None
     warnings: tuple[str, ...] = ()
 
+    @property
+    def node(self) -> NodeId:
+        """The node that the entry is about."""
+        return self.reading.authored.id
+
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:

@@ -7,7 +7,7 @@ So a refused entry of a batch leaves no trace, and what is written is whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from batonpass.core import edges as edge_law
@@ -17,12 +17,13 @@ from batonpass.core.edges import Edge, find_cycle
 from batonpass.core.errors import Forbidden, InvalidEdge, NotFound, TransitionDenied
 from batonpass.core.identity import Principal
 from batonpass.core.ids import AgentId, NodeId
-from batonpass.core.node_types import check_move, require_type
+from batonpass.core.node_types import check_move, require_type, type_of
 from batonpass.core.nodes import Attribution, Authored, Node, Stamp
 from batonpass.core.resolution import Target, completes
 from batonpass.server.services.change import Change
 from batonpass.server.services.principals import require_current
-from batonpass.store import edges, events, nodes
+from batonpass.store import edges, events, nodes, tokens
+from batonpass.store.base import Retry
 from batonpass.store.edges import inbound_asked, inbound_by_target
 from batonpass.wire import markdown
 
@@ -70,12 +71,29 @@ class Editor:
     change: Change
     nodes: dict[NodeId, Node]
     new: frozenset[NodeId] = frozenset()
+    token_locked: bool = False
     happened: list[events.Event] = field(default_factory=list)
 
     @classmethod
-    async def over(cls, change: Change, ids: Iterable[NodeId], *, new: frozenset[NodeId] = frozenset()) -> Editor:
-        """Lock the nodes `ids` in order, and return the editor of those that are there; only `new` may be created."""
-        return cls(change, await nodes.lock(change.tx, ids, new=new), new)
+    async def over(
+        cls,
+        change: Change,
+        ids: Collection[NodeId],
+        *,
+        new: frozenset[NodeId] = frozenset(),
+        edges: Iterable[tuple[NodeId, Edge]] = (),
+    ) -> Editor:
+        """Lock the nodes `ids` in order, and return the editor of those that are there; only `new` may be created.
+
+        `edges` are those that may be added or removed, by the node they lead
+        from. Where the change may turn out to be an admin's alone, the caller's
+        token is locked first: tokens come before nodes (D44).
+        """
+        by = change.caller.principal
+        locks_token = by.is_admin and by.is_person and _may_need_an_admin(ids, edges)
+        if locks_token:
+            await tokens.lock(change.tx, [by.token])
+        return cls(change, await nodes.lock(change.tx, ids, new=new), new, locks_token)
 
     def require(self, node: NodeId) -> Node:
         """Return a locked node, or raise `NotFound`."""
@@ -176,6 +194,8 @@ class Editor:
             return
         by = self.change.caller.principal
         if by.is_admin and by.is_person:
+            if not self.token_locked:
+                raise Retry(f"{step.after.id} changed while it was looked at; nothing was changed")
             by = await require_current(self.change.tx, self.change.now)
         if not (by.is_admin and by.is_person):
             raise Forbidden(why)
@@ -218,6 +238,14 @@ def shown_as(principal: Principal) -> str:
     """Return who somebody is, for people to read: ``Name <email>``, behind the agent's id if one held the pen."""
     person = f"{principal.person_name or principal.name} <{principal.email}>"
     return f"{principal.id} for {person}" if principal.is_agent else person
+
+
+def _may_need_an_admin(ids: Iterable[NodeId], edges: Iterable[tuple[NodeId, Edge]]) -> bool:
+    """Whether a step on one of `ids`, or one that adds or removes one of `edges`, may be for admins only."""
+    kinds = [type_of(node) for node in ids]
+    return any(kind is not None and kind.identity for kind in kinds) or any(
+        edge_law.admin_only(src, edge.type, edge.to) is not None for src, edge in edges
+    )
 
 
 def _for_admins_only(step: Step) -> str | None:

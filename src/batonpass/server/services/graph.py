@@ -25,7 +25,7 @@ from batonpass.server.services.change import Caller, Change, Replayed, change
 from batonpass.server.services.editor import Deed, Editor, Step
 from batonpass.server.services.engine import Ask, Done, decide_within
 from batonpass.store import edges, leases, nodes
-from batonpass.store.base import Fences, Store, retried
+from batonpass.store.base import Fences, Retry, Store, retried
 from batonpass.store.edges import Direction, Other, SeenEdge
 from batonpass.store.nodes import Filter
 from batonpass.wire import nodes as wire
@@ -77,18 +77,34 @@ class Graph:
     async def put(self, caller: Caller, entries: Sequence[wire.Entry]) -> wire.PutReply | Replayed:
         """Write the entries in order, each by what the ones before left; a refused one stops no other."""
         puts = [entry for entry in entries if isinstance(entry, wire.Put)]
-        named = frozenset(put.reading.authored.id for put in puts)
+        named = frozenset(put.node for put in puts)
         written = named.union(flip.src for put in puts for flip in put.reading.flipped)
-        targets = {edge.to for put in puts for edge in put.reading.authored.edges}
-        tenures = [Fence(Resource(p.reading.authored.id), p.if_epoch) for p in puts if p.if_epoch is not None]
+        tenures = [Fence(Resource(put.node), put.if_epoch) for put in puts if put.if_epoch is not None]
         caller = caller.standing_on(*tenures)
-        async with change(self._store, caller, onto=_onto(caller.principal, written, targets)) as made:
+        updated = frozenset(put.node for put in puts if put.if_exists == "update")
+        reached = [*_put_edges(puts), *await self._stored_edges(caller.principal, updated)]
+        onto = _onto(caller.principal, written, {edge.to for _, edge in reached})
+        async with change(self._store, caller, onto=onto) as made:
             if made.replayed is not None:
                 return made.replayed
-            editor = await Editor.over(made, written, new=named)
+            editor = await Editor.over(made, written, new=named, edges=reached)
+            _require_foreseen(editor, updated, onto)
             results = [await _result(editor, entry) for entry in entries]
             await editor.finish()
             return made.answer(wire.put_reply(results))
+
+    async def _stored_edges(self, principal: Principal, updated: frozenset[NodeId]) -> list[tuple[NodeId, Edge]]:
+        """Return the edges that an update may take away, for those whose locks depend on it.
+
+        A run writes onto what they lead to (D2b), and some are an admin's to
+        take away. They are as committed now, before any lock; what has come
+        since is noticed under it, by `_require_foreseen` and `Editor.check`.
+        """
+        if not updated or not (principal.run is not None or principal.is_admin):
+            return []
+        async with self._store.read() as tx:
+            (rows,) = await tx.fetch(edges.edges_asked(updated))
+        return [(src, edge) for src, stored in edges.edges_by_src(rows).items() for edge in stored]
 
     @retried
     async def add_edge(
@@ -99,7 +115,7 @@ class Graph:
         async with change(self._store, caller, onto=_onto(caller.principal, {src}, {node, other})) as made:
             if made.replayed is not None:
                 return made.replayed
-            editor = await Editor.over(made, {src, edge.to})
+            editor = await Editor.over(made, {src, edge.to}, edges=[(src, edge)])
             before = editor.require(src)
             editor.require(edge.to)
             kept = [known for known in before.authored.edges if not _gives_way(known, edge)]
@@ -114,7 +130,7 @@ class Graph:
         async with change(self._store, caller, onto=_onto(caller.principal, {src}, {node, other})) as made:
             if made.replayed is not None:
                 return made.replayed
-            editor = await Editor.over(made, {src, node})
+            editor = await Editor.over(made, {src, node}, edges=[(src, edge)])
             editor.require(node)
             before = editor.require(src)
             kept = tuple(known for known in before.authored.edges if known.key != edge.key)
@@ -273,6 +289,21 @@ async def _result(editor: Editor, entry: wire.Entry) -> wire.PutResult:
     except (Conflict, Forbidden, Invalid, NotFound) as error:
         stored = editor.nodes.get(authored.id)
         return _refusal(error, authored.id, stored, entry.warnings)
+
+
+def _put_edges(puts: Iterable[wire.Put]) -> list[tuple[NodeId, Edge]]:
+    """Return every edge that the entries name, by the node it leads from."""
+    flipped = [(flip.src, flip.edge) for put in puts for flip in put.reading.flipped]
+    return [*flipped, *((put.node, edge) for put in puts for edge in put.reading.authored.edges)]
+
+
+def _require_foreseen(editor: Editor, updated: frozenset[NodeId], onto: frozenset[Resource]) -> None:
+    """Raise `Retry` if a run's batch may take away an edge that came after it was looked for, onto who knows what."""
+    if editor.change.caller.principal.run is None:
+        return
+    for node in updated & editor.nodes.keys():
+        if not onto.issuperset(edge.to for edge in editor.nodes[node].authored.edges):
+            raise Retry(f"{node} changed while it was looked at; nothing was changed")
 
 
 async def _put(editor: Editor, put: wire.Put) -> wire.PutResult:
