@@ -17,6 +17,7 @@ from batonpass.core import points
 from batonpass.core.errors import BatonError, Forbidden, Paused, Unavailable, Unknown
 from batonpass.core.ids import Fence, NodeId, Resource
 from batonpass.core.outcome import Terminal
+from batonpass.core.queue import Accept
 from batonpass.testing.graph import AGENT, MemoryGraph, failing_with
 from batonpass.testing.repos import Repo
 from batonpass.worker import git, loop, proc
@@ -27,7 +28,6 @@ from batonpass.worker.graph import Caller
 from batonpass.worker.journal import Ended, Journal, RunRecord, State, Stopped
 from batonpass.worker.loop import Worker
 from batonpass.worker.proc import Graces
-from batonpass.worker.select import Accept
 from batonpass.worker.settings import Settings
 
 NOW: Final = datetime(2026, 11, 30, 12, tzinfo=UTC)

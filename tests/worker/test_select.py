@@ -6,9 +6,10 @@ import pytest
 
 from batonpass.core.errors import Invalid
 from batonpass.core.ids import AgentId, HolderId, NodeId
+from batonpass.core.queue import Accept
 from batonpass.worker import select
 from batonpass.worker.graph import Item
-from batonpass.worker.select import Accept, Skipped
+from batonpass.worker.select import Skipped
 
 AGENT = AgentId(HolderId("agent-mill"))
 OTHER = AgentId(HolderId("agent-other"))

@@ -18,10 +18,10 @@ from batonpass.cli.options import COMMON, Common, Duration, Flag
 from batonpass.cli.render import print_json, say, warn
 from batonpass.client import config
 from batonpass.client.client import Client
+from batonpass.core.queue import Accept
 from batonpass.worker.app import run_once
 from batonpass.worker.dispatch.launch import Order
 from batonpass.worker.journal import RunRecord, State, Stopped, as_json
-from batonpass.worker.select import Accept
 from batonpass.worker.server_graph import ServerGraph
 from batonpass.worker.settings import DEFAULT_RUN_IDLE_S, DEFAULT_RUN_MAX_S, Settings
 

@@ -11,23 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
 from batonpass.core import reports
 from batonpass.core.errors import Invalid
 from batonpass.core.ids import AgentId, NodeId
+from batonpass.core.queue import Accept
 from batonpass.worker.graph import Item
 
 CANDIDATES_MAX: Final = 50
 """How many ids `queue/next` takes (D15)."""
-
-
-class Accept(StrEnum):
-    """How much consent an item needs."""
-
-    READY = "ready"
-    OPEN = "open"
 
 
 @dataclass(frozen=True, slots=True)

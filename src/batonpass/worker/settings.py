@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from batonpass.core.errors import Invalid
+from batonpass.core.queue import Accept
 from batonpass.worker import worktree
 from batonpass.worker.proc import Graces
-from batonpass.worker.select import Accept
 
 RUN_S_MAX: Final = 168 * 3600.0
 """A run's token lives seven days at most, and nothing of a run outlives it (D2a)."""
