@@ -13,9 +13,17 @@ A `Store` is opened by URL (`store.open`) and offers two doors:
 that travel in one transaction: a broken fence is then one writer's answer
 (`tx.broken[i]`), and the others go on.
 
-Within a transaction: locks are taken in one total order (lease rows by
-resource, record fields by path, nodes by id, edges, events: D44). The time is
-read with `tx.now()` after the locks, never before (D5). `tx.put(…)` hands over
+Within a transaction locks are taken in one total order (D44), so that no two
+wait for each other: lease rows by resource; record fields by path; the launch
+of `queue/next`, after which rows are only taken without waiting; holders whose
+leases are counted (advisory); the request's idempotency key; tokens by hash,
+the caller's and those that change in one statement; people; agents; policies
+(advisory); the ids of new nodes (advisory); nodes by id; who adds `blocks`
+edges (advisory); edges, which are their source's; history and events, which
+wait for nobody. Two exceptions hold because they lock one thing alone: the
+first person takes the table of people, and retention skips what is locked.
+
+The time is read with `tx.now()` after the locks, never before (D5). `tx.put(…)` hands over
 a change without waiting: it is sent with the next `fetch` or with COMMIT.
 Leaving the block commits; an exception rolls back. An exception from the
 block's end is `Unavailable` when nothing happened, `Unknown` when the COMMIT's
