@@ -3,7 +3,8 @@
 What is not JSON, not an object, NaN or infinite, or has a key twice is 400.
 A field of the wrong type is 422 and named. Routes of the published protocol
 ignore fields they do not know and name them; our own routes refuse them, so
-that a misspelt option cannot silently do nothing.
+that a misspelt option cannot silently do nothing. What says who asks is
+overlooked everywhere: the token says that.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ from batonpass.core.errors import BadRequest, Invalid, TooLarge
 from batonpass.wire.text import Cleaner
 
 BODY_BYTES_MAX: Final = 1024 * 1024
+
+IDENTITY_FIELDS: Final = frozenset({"author", "authored_by_agent", "authored_via", "by", "owner"})
+"""What older clients say of themselves. A route that takes one of these as a field of its own still does (D16b)."""
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -80,11 +84,12 @@ async def read(request: Request, kind: type[S], *, published: bool) -> Body[S]:
     if b"\\u" in raw:  # the only way JSON can carry NUL or a lone surrogate
         value = _cleaned(value, cleaner, "")
     ignored = _unknown(value, kind)
-    if ignored and not published:
+    refused = () if published else tuple(name for name in ignored if name not in IDENTITY_FIELDS)
+    if refused:
         raise Invalid(
-            f"{ignored[0]}: not a field of this request; it takes {', '.join(sorted(_fields(kind))) or 'none'}",
-            details=[f"{name}: unknown field" for name in ignored],
-            field=ignored[0],
+            f"{refused[0]}: not a field of this request; it takes {', '.join(sorted(_fields(kind))) or 'none'}",
+            details=[f"{name}: unknown field" for name in refused],
+            field=refused[0],
         )
     return Body(convert(value, kind), raw, ignored, tuple(cleaner.warnings))
 
