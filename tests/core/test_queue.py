@@ -189,7 +189,16 @@ def test_the_order_is_own_reservations_then_priority_then_age_then_id() -> None:
     ]
 
     shuffled = wanted[::-1]
-    assert sorted(shuffled, key=order) == wanted
+    assert sorted(shuffled, key=lambda item: order(item, PERSON)) == wanted
+
+
+def test_what_others_have_reserved_stays_where_it_ranks() -> None:
+    everything = Scope(everything=True)
+    theirs = shown(candidate(lease=lease(NINE, kind=Kind.RESERVATION)), SEVEN, everything)
+    high = shown(candidate(id=NodeId("task-p1"), priority="p1"), SEVEN, everything)
+
+    assert sorted([theirs, high], key=lambda item: order(item, SEVEN)) == [high, theirs]
+    assert sorted([high, theirs], key=lambda item: order(item, NINE)) == [theirs, high]
 
 
 @pytest.mark.parametrize(
@@ -200,6 +209,9 @@ def test_the_order_is_own_reservations_then_priority_then_age_then_id() -> None:
         (candidate(), SEVEN, Accept.READY, "not marked ready for agents"),
         (candidate(requires=("human",), consent=READY), SEVEN, Accept.OPEN, "needs a human: requires human"),
         (candidate(type="question"), SEVEN, Accept.OPEN, "a question is a person's to answer"),
+        (candidate(type="workflow"), SEVEN, Accept.OPEN, "a workflow is not work"),
+        (candidate(type="workflow-run"), SEVEN, Accept.OPEN, "a workflow-run is not work"),
+        (candidate(type="schema", status="proposed"), SEVEN, Accept.OPEN, "a schema is not work"),
         (candidate(resolved=True, consent=READY), SEVEN, Accept.READY, "already resolved or retired"),
         (candidate(retired=True, consent=READY), SEVEN, Accept.READY, "already resolved or retired"),
         (candidate(consent=READY, lease=lease(NINE)), SEVEN, Accept.READY, "leased"),

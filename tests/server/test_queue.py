@@ -1,12 +1,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import httpx
 import pytest
 
 from batonpass.core.errors import LeaseLost
+from batonpass.server.app import create_app
+from batonpass.server.services import queue as service
+from batonpass.store import queue as stored
+from batonpass.store.open import open_store
 from batonpass.testing import points
 from batonpass.testing.clock import ManualClock
 from batonpass.testing.server import InProcessServer
@@ -44,6 +51,20 @@ async def seven(server: InProcessServer) -> str:
 @pytest.fixture
 async def nine(server: InProcessServer) -> str:
     return await server.add_agent("nine")
+
+
+@pytest.fixture
+async def other_server(
+    server: InProcessServer, database_url: str, clock: ManualClock
+) -> AsyncIterator[InProcessServer]:
+    """A second server over the same database, which shares nothing with the first but that."""
+    store = await open_store(database_url, clock=clock)
+    app = create_app(store)
+    try:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://baton.test") as http:
+            yield replace(server, app=app, http=http)
+    finally:
+        await store.close()
 
 
 # Pages
@@ -113,7 +134,15 @@ async def test_an_item_has_every_field_of_its_shape(server: InProcessServer) -> 
             "project": "demo",
             "priority": "p2",
             "score": 2.0,
-            "signals": {"blocking": 0, "blocked_by": 1, "age_days": 0, "needed_by_days": 10},
+            "signals": {
+                "blocking": 0,
+                "blocked_by": 1,
+                "front": 0,
+                "heat": 0,
+                "staleness": 0.0,
+                "age_days": 0,
+                "needed_by_days": 10,
+            },
             "suggest": "blocked",
             "why": "agent-ready: marked ready by Ada Admin <ada@example.org>; p2 by Ada Admin"
             " <ada@example.org>; blocked by task-c; due in 10 d; 0 d old",
@@ -186,6 +215,60 @@ async def test_an_assignee_read_lists_what_is_routed_to_somebody_whatever_its_st
     assert listed["items"][1]["assigned_agents"] == ["agent-seven"]
 
 
+async def test_a_page_reads_on_until_it_is_full_and_only_the_counts_are_capped(
+    server: InProcessServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "SCANNED_MAX", 20)
+    await put(server, *(task(f"{n:03}", priority="p1") for n in range(70)), ready=False)
+    await put(server, task("ready", priority="p3"), task("last", priority="p3"))
+
+    ready = await server.ask("GET", "/v1/queue?readiness=agent&limit=1")
+    rest = await server.ask("GET", "/v1/queue?readiness=agent&offset=1")
+    first, last = [await server.ask("GET", f"/v1/queue?limit=10&offset={offset}") for offset in (0, 65)]
+
+    assert ([item["id"] for item in ready["items"]], ready["truncated"], ready["next_offset"]) == (
+        ["task-last"],
+        True,
+        1,
+    )
+    assert ([item["id"] for item in rest["items"]], rest["truncated"]) == (["task-ready"], False)
+    assert (first["returned_count"], first["truncated"], first["counts_capped"]) == (10, True, True)
+    assert first["total_count"] >= 20
+    assert [item["id"] for item in last["items"]] == [
+        *(f"task-{n:03}" for n in range(65, 70)),
+        "task-last",
+        "task-ready",
+    ]
+    assert (last["total_count"], last["truncated"], last.get("counts_capped")) == (72, False, None)
+
+
+async def test_ones_own_reservation_comes_first_wherever_it_ranks(
+    server: InProcessServer, seven: str, nine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "SCANNED_MAX", 20)
+    await put(server, *(task(f"{n:03}", priority="p1") for n in range(60)), ready=False)
+    await put(server, task("kept", priority="p3"), task("theirs", priority="p3"))
+    await server.ask("POST", "/v1/nodes/task-kept/reserve", {}, token=seven)
+    await server.ask("POST", "/v1/nodes/task-theirs/reserve", {}, token=nine)
+
+    assert await ids(server, "?limit=2", token=seven) == ["task-kept", "task-000"]
+    assert await ids(server, "?limit=3") == ["task-kept", "task-theirs", "task-000"]
+    assert await ids(server, "?limit=1&project=other", token=seven) == []
+    assert (await ids(server, "?limit=100", token=seven)).count("task-kept") == 1
+    assert (await take(server, seven, accept="open"))["item"]["id"] == "task-kept"
+
+
+async def test_a_reservation_of_somebody_else_is_not_put_first_in_an_assignee_read(
+    server: InProcessServer, seven: str, nine: str
+) -> None:
+    routed = [{"type": "assigned", "to": "agent-seven"}]
+    await put(server, task("high", priority="p1", edges=routed), task("kept", edges=routed), ready=False)
+    await server.ask("POST", "/v1/nodes/task-kept/reserve", {}, token=seven)
+
+    assert await ids(server, "?assignee=agent-seven", token=nine) == ["task-high", "task-kept"]
+    assert await ids(server, "?assignee=agent-seven", token=seven) == ["task-kept", "task-high"]
+
+
 async def test_an_item_claimed_and_lost_reads_as_it_did_before(
     server: InProcessServer, seven: str, nine: str, clock: ManualClock
 ) -> None:
@@ -245,6 +328,78 @@ async def test_a_lost_answer_is_asked_for_again_by_its_nonce(server: InProcessSe
     assert (await take(server, seven, dispatch="u2"))["item"]["id"] == "task-b"
 
 
+async def test_one_launch_takes_one_item_however_often_it_asks_at_once(server: InProcessServer, seven: str) -> None:
+    await put(server, *(task(str(n)) for n in range(6)))
+
+    taken = await asyncio.gather(*(take(server, seven, dispatch="u1") for _ in range(4)))
+
+    assert {(one["item"]["id"], one["lease"]["epoch"]) for one in taken} == {("task-0", 1)}
+
+
+async def test_a_launch_that_asks_another_server_before_its_first_answer_gets_the_same_claim(
+    server: InProcessServer, other_server: InProcessServer, seven: str
+) -> None:
+    await put(server, task("a"), task("b"))
+
+    async with points.held("next.chosen") as door:
+        first = asyncio.create_task(take(server, seven, dispatch="u1"))
+        await door.reached()
+        again = await take(other_server, seven, dispatch="u1", candidates=["task-b"])
+    taken = await first
+
+    assert (taken["item"]["id"], taken["lease"]["epoch"]) == (again["item"]["id"], 1) == ("task-b", 1)
+
+
+async def test_a_launch_that_asks_while_its_claim_is_being_made_waits_for_it(
+    server: InProcessServer, other_server: InProcessServer, database_url: str, seven: str
+) -> None:
+    if server.store.dialect == "sqlite":
+        pytest.skip("one writer at a time: the second begins after the first's COMMIT")
+    await put(server, task("a"), task("b"))
+
+    async with points.held("next.picked") as door:
+        first = asyncio.create_task(take(server, seven, dispatch="u1"))
+        await door.reached()
+        again = asyncio.create_task(take(other_server, seven, dispatch="u1"))
+        await until_blocked(database_url)
+    taken = await asyncio.gather(first, again)
+
+    assert [one["item"]["id"] for one in taken] == ["task-a", "task-a"]
+
+
+async def test_next_looks_beyond_what_nobody_has_sorted(
+    server: InProcessServer, seven: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stored, "WINDOW_FIRST", 5)
+    monkeypatch.setattr(stored, "WINDOW_MAX", 20)
+    await put(server, *(task(f"{n:03}", priority="p1") for n in range(60)), ready=False)
+    await put(server, task("ready", priority="p3"))
+
+    assert (await take(server, seven))["item"]["id"] == "task-ready"
+    assert await take(server, seven) == {"ok": True, "status": "empty"}
+
+
+async def test_next_reads_a_few_items_at_a_time_and_one_under_the_writers_turn(
+    server: InProcessServer, seven: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stored, "WINDOW_FIRST", 5)
+    monkeypatch.setattr(stored, "WINDOW_MAX", 20)
+    await put(server, *(task(f"{n:02}", priority="p1") for n in range(50)), ready=False)
+    await put(server, task("ready", priority="p3"))
+    read: list[tuple[bool, int]] = []
+    candidates = stored.candidates
+
+    async def noting(tx: Any, nodes: Any) -> Any:  # noqa: ANN401 — passed on
+        read.append((hasattr(tx, "put"), len(nodes)))
+        return await candidates(tx, nodes)
+
+    monkeypatch.setattr(stored, "candidates", noting)
+    await take(server, seven)
+
+    assert [count for writing, count in read if not writing and count] == [5, 10, 20, 16]
+    assert [count for writing, count in read if writing] == [1]
+
+
 async def test_with_candidates_the_first_still_free_is_taken(server: InProcessServer, seven: str, nine: str) -> None:
     await put(server, task("a"), task("b"), task("c"))
     await server.ask("POST", "/v1/nodes/task-b/claim", {}, token=nine)
@@ -277,46 +432,111 @@ async def test_next_refuses_a_paused_project_and_says_why(server: InProcessServe
     assert "incident 7" in response.json()["error"]["message"]
 
 
-@pytest.mark.parametrize("change", ["blocked", "resolved", "superseded"])
-async def test_what_other_nodes_do_between_choosing_and_granting_is_seen_under_the_lock(
+async def test_a_pause_is_the_answer_only_when_nothing_else_may_be_taken(server: InProcessServer, seven: str) -> None:
+    await put(server, task("a", priority="p1"), task("free", project="other"))
+    await server.ask("PUT", "/v1/policy/demo", {"paused": "incident 7"})
+
+    assert await take(server, seven, candidates=["task-gone"]) == {"ok": True, "status": "empty"}
+    assert (await take(server, seven, candidates=["task-a", "task-free"]))["item"]["id"] == "task-free"
+    await server.ask("POST", "/v1/nodes/task-free/release", {"if_epoch": 1}, token=seven)
+    assert (await take(server, seven))["item"]["id"] == "task-free"
+    refused = [await server.send("POST", "/v1/queue/next", wish, token=seven) for wish in ({}, {"project": "demo"})]
+    assert [(one.status_code, one.json()["error"]["code"]) for one in refused] == [(409, "paused")] * 2
+    assert await take(server, seven, project="other") == {"ok": True, "status": "empty"}
+
+
+async def test_a_launch_asks_again_for_what_it_holds_while_claims_are_paused(
+    server: InProcessServer, seven: str
+) -> None:
+    await put(server, task("a"))
+    await take(server, seven, dispatch="u1")
+    await server.ask("PUT", "/v1/policy/*", {"paused": "incident 7"})
+
+    assert (await take(server, seven, dispatch="u1"))["lease"]["epoch"] == 1
+
+
+async def test_an_item_that_is_no_work_stands_in_nobodys_way(server: InProcessServer, seven: str) -> None:
+    flow = task("w", type="workflow", priority="p1")
+    run = task("r", type="run", priority="p1") | {"type": "workflow-run"}
+    shape = task("s", type="schema", priority="p1", status="proposed")
+    await put(server, flow, run, shape, task("a", priority="p3"), ready=False)
+
+    taken = await take(server, seven, accept="open")
+    named = await take(server, seven, accept="open", candidates=["workflow-w", "run-r", "schema-s"])
+    typed = await take(server, seven, accept="open", types=["workflow"])
+
+    assert taken["item"]["id"] == "task-a"
+    assert named == typed == {"ok": True, "status": "empty"}
+
+
+async def test_too_many_claims_is_an_answer_at_once(server: InProcessServer, seven: str) -> None:
+    await put(server, task("a"), task("b"))
+    await server.ask("PUT", "/v1/policy/*", {"max_claims": 1})
+    await take(server, seven)
+
+    response = await server.send("POST", "/v1/queue/next", {}, token=seven)
+
+    assert (response.status_code, response.json()["error"]["code"]) == (409, "too_many_claims")
+
+
+@pytest.mark.parametrize("change", ["resolved", "paused"])
+async def test_what_is_refused_after_the_last_look_passes_to_the_next_item(
+    server: InProcessServer, seven: str, change: str
+) -> None:
+    if server.store.dialect == "sqlite":
+        pytest.skip("one writer at a time: nothing can change between the two")
+    await put(server, task("a", priority="p1"), task("b", project="other"))
+    done = task("x", type="dec", edges=[{"type": "resolves", "to": "task-a"}]) | {"type": "decision"}
+
+    async with points.held("next.relocked") as door:
+        taking = asyncio.create_task(take(server, seven))
+        await door.reached()
+        if change == "resolved":
+            await put(server, done, ready=False)
+        else:
+            await server.ask("PUT", "/v1/policy/demo", {"paused": "incident 7"})
+
+    assert (await taking)["item"]["id"] == "task-b"
+
+
+@pytest.mark.parametrize("change", ["blocked", "resolved", "superseded", "abandoned"])
+async def test_what_happens_between_choosing_and_granting_is_seen_under_the_lock(
     server: InProcessServer, seven: str, change: str
 ) -> None:
     if server.store.dialect == "sqlite":
         pytest.skip("one writer at a time: nothing can change between the two")
     await put(server, task("a", priority="p1"), task("b"))
     edges = {"blocked": "blocks", "resolved": "resolves", "superseded": "supersedes"}
-    other = task("x", type="dec", edges=[{"type": edges[change], "to": "task-a"}]) | {"type": "decision"}
 
     async with points.held("next.picked") as door:
         taking = asyncio.create_task(take(server, seven))
         await door.reached()
-        await put(server, other, ready=False)
+        if change == "abandoned":
+            await server.ask("POST", "/v1/nodes/task-a/status", {"status": "abandoned"})
+        else:
+            edge = {"type": edges[change], "to": "task-a"}
+            await put(server, task("x", type="dec", edges=[edge]) | {"type": "decision"}, ready=False)
     taken = await taking
 
     assert taken["item"]["id"] == "task-b"
 
 
-@pytest.mark.parametrize("door", ["claim", "status"])
-async def test_what_is_done_to_the_item_itself_waits_until_it_is_granted(  # noqa: PLR0917 — fixtures
-    server: InProcessServer, database_url: str, seven: str, nine: str, door: str
+async def test_a_claim_of_the_item_that_is_being_granted_waits_and_is_refused(
+    server: InProcessServer, database_url: str, seven: str, nine: str
 ) -> None:
     if server.store.dialect == "sqlite":
         pytest.skip("one writer at a time: nothing can change between the two")
     await put(server, task("a", priority="p1"), task("b"))
-    body: dict[str, object] = {} if door == "claim" else {"status": "abandoned"}
 
-    async with points.held("next.picked") as held:
+    async with points.held("next.picked") as door:
         taking = asyncio.create_task(take(server, seven))
-        await held.reached()
-        doing = asyncio.create_task(server.send("POST", f"/v1/nodes/task-a/{door}", body, token=nine))
+        await door.reached()
+        claiming = asyncio.create_task(server.send("POST", "/v1/nodes/task-a/claim", {}, token=nine))
         await until_blocked(database_url)
-    taken, done = await taking, await doing
+    taken, refused = await taking, await claiming
 
     assert taken["item"]["id"] == "task-a"
-    if door == "claim":
-        assert (done.status_code, done.json()["holder"]["by"]) == (409, "agent-seven")
-    else:
-        assert done.status_code == 200
+    assert (refused.status_code, refused.json()["holder"]["by"]) == (409, "agent-seven")
 
 
 async def test_agents_that_ask_together_each_get_another_item(server: InProcessServer) -> None:
@@ -350,6 +570,20 @@ async def test_a_wish_that_is_not_one_is_refused_by_name(
 
     assert response.status_code == 422
     assert response.json()["error"]["message"].startswith(f"{field}:")
+
+
+async def test_a_field_that_says_who_asks_is_overlooked_and_named(server: InProcessServer, seven: str) -> None:
+    await put(server, task("a"))
+    wish = {"by": "agent-nine", "author": "Nine", "authored_by_agent": "agent-nine", "owner": "person-nine"}
+
+    response = await server.send("POST", "/v1/queue/next", wish, token=seven)
+
+    assert (response.status_code, response.json()["lease"]["by"]) == (200, "agent-seven")
+    assert response.headers["Baton-Ignored"] == "by, author, authored_by_agent, owner"
+    for method, path in (("PUT", "/v1/policy/demo"), ("POST", "/v1/me/tokens")):
+        assert (await server.send(method, path, {"by": "person-nine", "author": "Nine"})).is_success
+        refused = await server.send(method, path, {"by": "person-nine", "bye": 1})
+        assert (refused.status_code, refused.json()["error"]["message"][:4]) == (422, "bye:")
 
 
 @pytest.mark.parametrize(

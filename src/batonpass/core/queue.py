@@ -18,6 +18,7 @@ from batonpass.core.clock import moment
 from batonpass.core.identity import Principal
 from batonpass.core.ids import Instant, NodeId
 from batonpass.core.leases import Kind, Lease, is_own
+from batonpass.core.node_types import NODE_TYPES
 from batonpass.core.readiness import Readiness, Ready
 
 PRIORITY_BUMP: Final = {"p1": 6.0, "p2": 3.0, "p3": 1.0}
@@ -30,7 +31,11 @@ URGENCY_MAX: Final = 5.0
 
 
 class Suggest(StrEnum):
-    """What to do with an item."""
+    """What to do with an item: the protocol's whole vocabulary.
+
+    Triage, close and approve are what the ranking says of held items, stale
+    ones and proposed schemas; nothing here says them until it is whole.
+    """
 
     DO = "do"
     DISPATCH = "dispatch"
@@ -79,6 +84,8 @@ class Candidate:
     findings: tuple[NodeId, ...]
     resolved: bool = False
     retired: bool = False
+    paused: bool = False
+    """Whether its project's policy lets nobody claim anything at present (D41)."""
 
     @property
     def assigned_agents(self) -> tuple[NodeId, ...]:
@@ -88,12 +95,19 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """The raw values behind a score."""
+    """The raw values behind a score.
+
+    `front`, `heat` and `staleness` are 0 until the ranking is whole: nothing
+    counts activity or dangling edges yet.
+    """
 
     blocking: int
     blocked_by: int
     age_days: int
     needed_by_days: int | None
+    front: int = 0
+    heat: int = 0
+    staleness: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +161,14 @@ def judge(candidate: Candidate, viewer: Principal, now: Instant, scope: Scope) -
     )
 
 
-def order(item: Item) -> tuple[int, int, Instant, NodeId]:
-    """Return the place of an item on a page: one's own reservations first (D14), then priority, then age."""
-    reserved = item.lease is not None and item.lease.kind is Kind.RESERVATION
-    return (0 if reserved else 1, rank(item.candidate.priority), item.candidate.born, item.candidate.id)
+def order(item: Item, viewer: Principal) -> tuple[bool, int, Instant, NodeId]:
+    """Return the place of an item on a page of `viewer`: its own reservations first (D14), then priority, then age.
+
+    An assignee read also shows what others have reserved; that stays where it ranks.
+    """
+    lease = item.lease
+    first = lease is not None and lease.kind is Kind.RESERVATION and is_own(lease, viewer)
+    return (not first, rank(item.candidate.priority), item.candidate.born, item.candidate.id)
 
 
 def rank(priority: str | None) -> int:
@@ -162,7 +180,10 @@ def may_take(candidate: Candidate, taker: Principal, accept: Accept, now: Instan
     """Return why `taker` may not take the candidate unattended, or None when it may (D15).
 
     Never a question, never a human item, never one routed to other agents.
+    Whether claims are paused is not asked here: that is no property of the item's, and passes.
     """
+    if not NODE_TYPES[candidate.type].claimable:
+        return f"a {candidate.type} is not work"
     if candidate.resolved or candidate.retired:
         return "already resolved or retired"
     shown = judge(candidate, taker, now, Scope())

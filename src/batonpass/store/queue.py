@@ -1,10 +1,16 @@
-"""The queue's reads: candidates in order, their facts, and the pick under a lock."""
+"""The queue's reads: its order, a window at a time, the facts of nodes, and the pick under a lock.
+
+Eligibility is core's to judge, on the facts of a node; here the queue is only
+read in its order, from one place to the next, as far as the reader wants.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from typing import Final
 
 from batonpass.core import readiness
@@ -18,47 +24,95 @@ from batonpass.store.leases import lease_row, locked_row, policies, policies_ask
 
 NODE_COLUMNS: Final = 19
 """How many columns of a facts row are the node's; the lease's follow."""
+WINDOW_FIRST: Final = 32
+WINDOW_MAX: Final = 64
+"""How many nodes are read at a time. SQLite is read on the event loop, which stands still for so many."""
+RESERVED_MAX: Final = 1000
+"""How many reservations of one's own are put first; whoever has more finds the others where they rank."""
 
 
-async def candidate_ids(
-    tx: Reader,
-    *,
-    project: str | None,
-    types: Sequence[str] | None,
-    exclude_types: Sequence[str],
-    assignee: str | None,
-    most: int,
-) -> list[NodeId]:
-    """Return at most `most` live queueable nodes of a scope, by priority, age and id."""
+@dataclass(frozen=True, slots=True)
+class Narrow:
+    """Which nodes of the queue a reader wants; None is all of them. `free_at`: what somebody holds then is left out."""
+
+    project: str | None = None
+    types: tuple[str, ...] | None = None
+    exclude_types: tuple[str, ...] = ()
+    assignee: str | None = None
+    free_at: Instant | None = None
+
+    def params(self) -> dict[str, object]:
+        """Return the parameters of a statement that reads the queue's order."""
+        return {
+            "project": self.project,
+            "types": as_json(self.types) if self.types is not None else None,
+            "exclude_types": as_json(self.exclude_types),
+            "assignee": self.assignee,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in the queue's order: behind the node with this id."""
+
+    rank: int
+    born: Instant
+    id: str
+
+
+START: Final = Place(0, Instant(0), "")
+"""Before everything: ranks begin at 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Nodes that follow each other in the queue; `last` says that none follow them."""
+
+    ids: tuple[NodeId, ...]
+    end: Place
+    last: bool
+
+
+def sizes() -> Iterator[int]:
+    """Yield how many nodes to read next: few for whoever finds something soon, more for whoever has to go on."""
+    size = WINDOW_FIRST
+    while True:
+        yield size
+        size = min(2 * size, WINDOW_MAX)
+
+
+async def window(tx: Reader, narrow: Narrow, after: Place, size: int) -> Window:
+    """Return the next `size` nodes behind a place. The event loop runs in between, so never inside a write (D42)."""
+    await asyncio.sleep(0)
     (rows,) = await tx.fetch(
-        q(
-            "queue.candidates",
-            project=project,
-            types=as_json(types) if types is not None else None,
-            exclude_types=as_json(list(exclude_types)),
-            assignee=assignee,
-            most=most,
-        )
+        q("queue.window", **narrow.params(), free_at=narrow.free_at, **asdict(after), most=size + 1)
+    )
+    places = [Place(rank, born, node) for node, rank, born in rows[:size]]
+    return Window(
+        ids=tuple(NodeId(place.id) for place in places),
+        end=places[-1] if places else after,
+        last=len(rows) <= size,
+    )
+
+
+async def windows(tx: Reader, narrow: Narrow) -> AsyncIterator[Window]:
+    """Yield the whole queue of one snapshot, window by window."""
+    after = START
+    for size in sizes():
+        found = await window(tx, narrow, after, size)
+        yield found
+        if found.last:
+            return
+        after = found.end
+
+
+async def reserved(tx: Reader, narrow: Narrow, viewer: Principal, now: Instant) -> list[NodeId]:
+    """Return the nodes that `viewer`, or for a person one of its agents, has reserved, in the queue's order (D14)."""
+    owner = viewer.person if viewer.is_person else None
+    (rows,) = await tx.fetch(
+        q("queue.reserved", holder=viewer.id, owner=owner, now=now, **narrow.params(), most=RESERVED_MAX)
     )
     return [NodeId(row[0]) for row in rows]
-
-
-async def takeable_ids(
-    tx: Reader,
-    taker: Principal,
-    *,
-    project: str | None,
-    types: Sequence[str] | None,
-    now: Instant,
-    most: int,
-) -> list[NodeId]:
-    """Return at most `most` nodes reserved for `taker`, then as many that nobody holds, each by priority and age."""
-    wanted = as_json(types) if types is not None else None
-    reserved, free = await tx.fetch(
-        q("queue.reserved", holder=taker.id, owner=taker.person if taker.is_person else None, now=now, most=most),
-        q("queue.free", project=project, types=wanted, now=now, most=most),
-    )
-    return [NodeId(row[0]) for row in (*reserved, *free)]
 
 
 async def candidates(tx: Reader, ids: Sequence[NodeId]) -> list[Candidate]:
@@ -107,9 +161,24 @@ async def pick(tx: Tx, ids: Sequence[NodeId]) -> LockedLease | None:
 
 
 async def launched(tx: Reader, holder: HolderId, dispatch: str) -> Resource | None:
-    """Return what the holder's launch with this nonce has claimed, or None."""
+    """Return what the holder's launch with this nonce has claimed, or None; as committed, so outside a write a hint."""
     (rows,) = await tx.fetch(q("queue.launched", holder=holder, dispatch=dispatch))
     return Resource(rows[0][0]) if rows else None
+
+
+async def lock_launch(tx: Tx, holder: HolderId, dispatch: str) -> LockedLease | None:
+    """Keep every other `next` of this launch out until COMMIT, and return the lease it has already, locked, or None."""
+    # Two statements: what the other one claimed is not in the snapshot of the statement that waited for it.
+    _, rows = await tx.fetch(
+        q("queue.lock_launch", holder=holder, dispatch=dispatch), q("queue.launched", holder=holder, dispatch=dispatch)
+    )
+    if not rows:
+        return None
+    (locked,) = await tx.fetch(q("leases.lock", resources=as_json([rows[0][0]])))
+    lease = locked_row(locked[0])
+    tx.locked[lease.resource] = lease
+    # Released, or even acquired by somebody else, while we waited for its row?
+    return lease if (lease.holder, lease.dispatch) == (holder, dispatch) else None
 
 
 def _grouped(rows: Iterable[Row]) -> dict[str, list[NodeId]]:
@@ -156,6 +225,7 @@ def _candidate(
             lapse_limit=policy.lapse_limit,
             agents_may_ready=policy.agents_may_ready,
         ),
+        paused=policy.paused is not None,
         blocked_by=tuple(blocked_by),
         blocking=blocking,
         findings=tuple(findings),

@@ -7,16 +7,19 @@ from typing import Any, Literal
 import msgspec
 
 from batonpass.core.leases import Kind
-from batonpass.core.queue import Item
+from batonpass.core.queue import Item, Signals
 from batonpass.core.readiness import Ready
 from batonpass.wire.leases import LeaseBody
 
 
 class SignalsBody(msgspec.Struct, omit_defaults=True):
-    """The raw values behind a score."""
+    """The raw values behind a score. `front`, `heat` and `staleness` are 0 until the ranking is whole."""
 
     blocking: int
     blocked_by: int
+    front: int
+    heat: int
+    staleness: float
     age_days: int
     needed_by_days: int | None = None
 
@@ -46,7 +49,13 @@ class ItemBody(msgspec.Struct, omit_defaults=True):
 
 
 class QueueReply(msgspec.Struct, omit_defaults=True):
-    """One page. Optional counters stand only when they are not zero."""
+    """One page. Optional counters stand only when they are not zero.
+
+    The totals cover what was read for the page, at least the first thousand
+    items; with `counts_capped` there are more. The protocol's `questions`,
+    `asked`, `findings`, `pending` and `reviews` are left out: no index leads
+    to who filed or is to answer what, so counting them would read the graph.
+    """
 
     items: list[ItemBody]
     count: int
@@ -101,9 +110,7 @@ def item_body(item: Item) -> ItemBody:
         project=candidate.project,
         priority=candidate.priority,
         score=item.score,
-        signals=SignalsBody(
-            item.signals.blocking, item.signals.blocked_by, item.signals.age_days, item.signals.needed_by_days
-        ),
+        signals=_signals_body(item.signals),
         suggest=item.suggest,
         why=item.why,
         readiness=item.readiness.value if triaged else None,
@@ -115,4 +122,16 @@ def item_body(item: Item) -> ItemBody:
         findings=[str(node) for node in candidate.findings] or None,
         profile=candidate.profile,
         assigned_agents=[str(node) for node in candidate.assigned_agents] or None,
+    )
+
+
+def _signals_body(signals: Signals) -> SignalsBody:
+    return SignalsBody(
+        blocking=signals.blocking,
+        blocked_by=signals.blocked_by,
+        front=signals.front,
+        heat=signals.heat,
+        staleness=signals.staleness,
+        age_days=signals.age_days,
+        needed_by_days=signals.needed_by_days,
     )

@@ -50,7 +50,7 @@ async def take_next(call: Call) -> Response:
     )
     taken = await call.services.queue.next(call.caller(repeatable=False), wish)
     if taken is None:
-        return reply(wire.NextReply(ok=True, status="empty"))
+        return reply(wire.NextReply(ok=True, status="empty"), ignored=body.ignored)
     return reply(
         wire.NextReply(
             ok=True,
@@ -58,7 +58,8 @@ async def take_next(call: Call) -> Response:
             item=wire.item_body(taken.item),
             lease=lease_body_of(taken.done.granted.lease, taken.done.now),
             expires_in_ms=expires_in_ms(taken.done),
-        )
+        ),
+        ignored=body.ignored,
     )
 
 

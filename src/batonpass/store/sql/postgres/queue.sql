@@ -1,7 +1,11 @@
--- name: candidates(project, types, exclude_types, assignee, most)
--- Live queueable nodes in order of priority and age; ties end in the id, so two reads without writes agree.
-SELECT n.id FROM nodes n
+-- name: window(project, types, exclude_types, assignee, free_at, rank, born, id, most)
+-- The next live queueable nodes after a place, in order of priority and age; ties end in the id, so two reads without
+-- writes agree. With a moment, only those that nobody holds then: a hint, what is picked is locked and judged.
+SELECT n.id, n.rank, n.born FROM nodes n
 WHERE n.queueable AND NOT n.dead
+  AND (n.rank, n.born, n.id) > (:rank::integer, :born::bigint, :id::text)
+  AND (:free_at::bigint IS NULL
+       OR NOT EXISTS (SELECT 1 FROM leases l WHERE l.resource = n.id AND l.expires_at > :free_at::bigint))
   AND (:project::text IS NULL OR n.project = :project::text)
   AND (:types::text IS NULL OR n.type = ANY (ARRAY(SELECT jsonb_array_elements_text(:types::jsonb))))
   AND NOT (n.type = ANY (ARRAY(SELECT jsonb_array_elements_text(:exclude_types::jsonb))))
@@ -13,25 +17,21 @@ WHERE n.queueable AND NOT n.dead
 ORDER BY n.rank, n.born, n.id
 LIMIT :most::bigint;
 
--- name: free(project, types, now, most)
--- Live queueable nodes that nobody holds, by priority and age, ties by id. A hint: what is picked is locked and judged.
-SELECT n.id FROM nodes n
-JOIN leases l ON l.resource = n.id
-WHERE n.queueable AND NOT n.dead AND n.type <> 'question'
-  AND (:project::text IS NULL OR n.project = :project::text)
-  AND (:types::text IS NULL OR n.type = ANY (ARRAY(SELECT jsonb_array_elements_text(:types::jsonb))))
-  AND (l.expires_at IS NULL OR l.expires_at <= :now::bigint)
-  AND NOT EXISTS (SELECT 1 FROM edges s WHERE s.dst = n.id AND s.type = 'supersedes')
-  AND NOT EXISTS (SELECT 1 FROM live_resolutions r WHERE r.target = n.id)
-ORDER BY n.rank, n.born, n.id
-LIMIT :most::bigint;
-
--- name: reserved(holder, owner, now, most)
--- Nodes with a reservation of this holder, or of an agent of this owner, by priority and age. A hint as well.
+-- name: reserved(holder, owner, now, project, types, exclude_types, assignee, most)
+-- The live queueable nodes that a holder, or an agent of the owner, has reserved, in the queue's order.
 SELECT n.id FROM leases l
 JOIN nodes n ON n.id = l.resource
-WHERE (l.holder = :holder::text OR l.owner = :owner::text)
-  AND l.kind = 'reservation' AND l.expires_at > :now::bigint
+WHERE l.kind = 'reservation' AND l.expires_at > :now::bigint
+  AND (l.holder = :holder::text OR l.owner = :owner::text)
+  AND n.queueable AND NOT n.dead
+  AND (:project::text IS NULL OR n.project = :project::text)
+  AND (:types::text IS NULL OR n.type = ANY (ARRAY(SELECT jsonb_array_elements_text(:types::jsonb))))
+  AND NOT (n.type = ANY (ARRAY(SELECT jsonb_array_elements_text(:exclude_types::jsonb))))
+  AND (:assignee::text IS NULL
+       OR EXISTS (SELECT 1 FROM edges a WHERE a.src = n.id AND a.type = 'assigned' AND a.dst = :assignee::text)
+       OR EXISTS (SELECT 1 FROM leases l WHERE l.resource = n.id AND l.holder = :assignee::text))
+  AND NOT EXISTS (SELECT 1 FROM edges s WHERE s.dst = n.id AND s.type = 'supersedes')
+  AND NOT EXISTS (SELECT 1 FROM live_resolutions r WHERE r.target = n.id)
 ORDER BY n.rank, n.born, n.id
 LIMIT :most::bigint;
 
@@ -96,6 +96,12 @@ ORDER BY i.place
 LIMIT 1
 FOR UPDATE OF l SKIP LOCKED;
 
+-- name: lock_launch(holder, dispatch)
+-- One `next` at a time of a holder's launch with this nonce, to COMMIT; whoever waits then sees what the other claimed.
+SELECT pg_advisory_xact_lock(hashtext('batonpass.launch ' || :holder::text), hashtext(:dispatch::text));
+
 -- name: launched(holder, dispatch)
 -- The resource a holder's launch with this nonce has claimed.
-SELECT resource FROM leases WHERE holder = :holder::text AND dispatch = :dispatch::text AND kind = 'claim';
+SELECT resource FROM leases
+WHERE holder = :holder::text AND dispatch = :dispatch::text AND kind = 'claim'
+ORDER BY resource LIMIT 1;

@@ -1,7 +1,11 @@
--- name: candidates(project, types, exclude_types, assignee, most)
--- Live queueable nodes in order of priority and age; ties end in the id, so two reads without writes agree.
-SELECT n.id FROM nodes n
+-- name: window(project, types, exclude_types, assignee, free_at, rank, born, id, most)
+-- The next live queueable nodes after a place, in order of priority and age; ties end in the id, so two reads without
+-- writes agree. With a moment, only those that nobody holds then: a hint, what is picked is locked and judged.
+SELECT n.id, n.rank, n.born FROM nodes n
 WHERE n.queueable AND NOT n.dead
+  AND (n.rank, n.born, n.id) > (:rank, :born, :id)
+  AND (:free_at IS NULL
+       OR NOT EXISTS (SELECT 1 FROM leases l WHERE l.resource = n.id AND l.expires_at > :free_at))
   AND (:project IS NULL OR n.project = :project)
   AND (:types IS NULL OR n.type IN (SELECT value FROM json_each(:types)))
   AND NOT (n.type IN (SELECT value FROM json_each(:exclude_types)))
@@ -13,25 +17,22 @@ WHERE n.queueable AND NOT n.dead
 ORDER BY n.rank, n.born, n.id
 LIMIT :most;
 
--- name: free(project, types, now, most)
--- Live queueable nodes that nobody holds, by priority and age, ties by id. A hint: what is picked is locked and judged.
-SELECT n.id FROM nodes n
-JOIN leases l ON l.resource = n.id
-WHERE n.queueable AND NOT n.dead AND n.type <> 'question'
+-- name: reserved(holder, owner, now, project, types, exclude_types, assignee, most)
+-- The live queueable nodes that a holder, or an agent of the owner, has reserved, in the queue's order.
+-- CROSS: the leases first, which are few; the planner would walk the queue.
+SELECT n.id FROM leases l
+CROSS JOIN nodes n ON n.id = l.resource
+WHERE l.kind = 'reservation' AND l.expires_at > :now
+  AND (l.holder = :holder OR l.owner = :owner)
+  AND n.queueable AND NOT n.dead
   AND (:project IS NULL OR n.project = :project)
   AND (:types IS NULL OR n.type IN (SELECT value FROM json_each(:types)))
-  AND (l.expires_at IS NULL OR l.expires_at <= :now)
+  AND NOT (n.type IN (SELECT value FROM json_each(:exclude_types)))
+  AND (:assignee IS NULL
+       OR EXISTS (SELECT 1 FROM edges a WHERE a.src = n.id AND a.type = 'assigned' AND a.dst = :assignee)
+       OR EXISTS (SELECT 1 FROM leases l WHERE l.resource = n.id AND l.holder = :assignee))
   AND NOT EXISTS (SELECT 1 FROM edges s WHERE s.dst = n.id AND s.type = 'supersedes')
   AND NOT EXISTS (SELECT 1 FROM live_resolutions r WHERE r.target = n.id)
-ORDER BY n.rank, n.born, n.id
-LIMIT :most;
-
--- name: reserved(holder, owner, now, most)
--- Nodes with a reservation of this holder, or of an agent of this owner, by priority and age. A hint as well.
-SELECT n.id FROM leases l
-JOIN nodes n ON n.id = l.resource
-WHERE (l.holder = :holder OR l.owner = :owner)
-  AND l.kind = 'reservation' AND l.expires_at > :now
 ORDER BY n.rank, n.born, n.id
 LIMIT :most;
 
@@ -94,6 +95,12 @@ JOIN leases l ON l.resource = i.value
 ORDER BY i.key
 LIMIT 1;
 
+-- name: lock_launch(holder, dispatch)
+-- The writer's turn is the lock; nothing to do.
+SELECT :holder, :dispatch;
+
 -- name: launched(holder, dispatch)
 -- The resource a holder's launch with this nonce has claimed.
-SELECT resource FROM leases WHERE holder = :holder AND dispatch = :dispatch AND kind = 'claim';
+SELECT resource FROM leases
+WHERE holder = :holder AND dispatch = :dispatch AND kind = 'claim'
+ORDER BY resource LIMIT 1;
