@@ -39,7 +39,6 @@ import functools
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final, ParamSpec, Protocol, TypeVar
 
 import msgspec
@@ -49,6 +48,7 @@ from batonpass.core.errors import Unavailable
 from batonpass.core.identity import Kind, Principal
 from batonpass.core.ids import Fence, HolderId, Instant, Resource, TokenHash
 from batonpass.core.leases import LockedLease
+from batonpass.core.values import value
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -71,7 +71,7 @@ SYSTEM: Final = Principal(
 """The store's own hand: first set-up and migrations. No token maps to it."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Statement:
     """A named statement of ``sql/<dialect>/<noun>.sql`` with its parameters."""
 
@@ -94,7 +94,7 @@ def as_json(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Fences:
     """What a write stands on.
 
@@ -114,7 +114,7 @@ class Fences:
         return self.changing.union(of_run, (fence.resource for fence in self.named))
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Writer:
     """One principal and the fences of its request, among the several of a set."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from operator import attrgetter
 from typing import Final
@@ -11,6 +11,7 @@ from typing import Final
 from batonpass.core.ids import HolderId, Instant, NodeId, PersonId, Resource, TokenHash
 from batonpass.core.leases import Kind, Lease, LockedLease
 from batonpass.core.policy import EVERY_PROJECT, Policy
+from batonpass.core.values import value
 from batonpass.store.base import Reader, Row, Statement, Tx, as_json, q
 
 LOST_SHOWN_FOR: Final = timedelta(hours=24)
@@ -20,7 +21,7 @@ COLUMNS: Final = 17
 """How many columns of a row are the lease's own, in the order of its fields."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class NodeFacts:
     """What every lease verb must know of a node: read under the lock, in a statement of its own."""
 
@@ -29,7 +30,7 @@ class NodeFacts:
     project: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Obstacle:
     """Why a node is not to be claimed: it is dead by its status, superseded, or resolved (D10)."""
 
@@ -39,7 +40,7 @@ class Obstacle:
     resolved_by: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ListedLease:
     """A lease with the project and title of its node."""
 
@@ -111,7 +112,7 @@ def nonces_asked(pairs: Iterable[tuple[Resource, str]]) -> Statement:
     return q("leases.nonces_used", pairs=as_json([{"resource": r, "nonce": n} for r, n in sorted(set(pairs))]))
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Policies:
     """The stored overrides of every project; `for_project` folds them over the defaults (D8)."""
 
@@ -128,9 +129,9 @@ class Policies:
         layers = [self.overrides.get(EVERY_PROJECT, ()), self.overrides.get(project or EVERY_PROJECT, ())]
         values: dict[str, object] = {}
         for layer in layers:
-            for (name, decode), value in zip(_POLICY_COLUMNS, layer, strict=False):
-                if value is not None:
-                    values[name] = decode(value)
+            for (name, decode), stored in zip(_POLICY_COLUMNS, layer, strict=False):
+                if stored is not None:
+                    values[name] = decode(stored)
         return Policy(**values)  # type: ignore[arg-type]  # the columns are the fields, each decoded to its type
 
     def own_settings(self, project: str) -> dict[str, object]:

@@ -23,6 +23,7 @@ from typing import Final, Generic, TypeVar
 
 from batonpass.core import points
 from batonpass.core.errors import BatonError, Unavailable
+from batonpass.core.values import value
 
 SET_MAX: Final = 256
 """How many requests one transaction decides at most."""
@@ -67,14 +68,14 @@ class _Submission(Generic[A, R]):
         return results
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class _Failed:
     """The answer of an ask at which something of ours broke."""
 
     error: Exception
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class _Waiting(Generic[A, R]):
     """One ask of a submission."""
 

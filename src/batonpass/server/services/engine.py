@@ -32,13 +32,14 @@ from batonpass.core.leases import (
 )
 from batonpass.core.node_types import NODE_TYPES, JudgedBy
 from batonpass.core.policy import Policy
+from batonpass.core.values import value
 from batonpass.server.services.coalesce import ALONE, Alone, Coalescer
 from batonpass.store import events, fences, leases
 from batonpass.store.base import Fences, Statement, Store, Tx, Writer, now_asked, retried
 from batonpass.store.leases import NodeFacts, Obstacle, Policies
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Ask:
     """One lease request with the fences its caller stands on."""
 
@@ -46,7 +47,7 @@ class Ask:
     fences: Fences
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Done:
     """A granted request: the row as it is at COMMIT, the clock it was decided on, the policy it was decided by."""
 
