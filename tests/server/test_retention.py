@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Final
 
 import pytest
 
 from batonpass.core.tokens import Secret, hash_of
 from batonpass.server.services import retention
 from batonpass.store import events, tokens
+from batonpass.store import retention as rows
 from batonpass.testing.clock import ManualClock
+from batonpass.testing.points import failing
+from batonpass.testing.populated import contents
 from batonpass.testing.server import InProcessServer
 
 pytestmark = pytest.mark.anyio
@@ -46,6 +50,46 @@ async def test_events_are_kept_thirty_days(server: InProcessServer, clock: Manua
         after = await events.events_after(tx, 0, most=100)
     assert before
     assert [event.node for event in after] == ["task-a"]
+
+
+PORTION: Final = 3
+
+
+@pytest.fixture
+def _small_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let one transaction remove few rows."""
+    monkeypatch.setattr(rows, "ROWS_MAX", PORTION)
+
+
+@pytest.mark.usefixtures("_small_portions")
+async def test_one_sweep_removes_all_there_is_in_small_transactions_that_stand_by_themselves(
+    server: InProcessServer, clock: ManualClock, database_url: str
+) -> None:
+    many = 3 * PORTION
+    agent = await server.add_agent("mill", standing=True, expires="365d")
+    for n in range(many):
+        entry = {"id": f"task-{n}", "type": "task", "title": "T", "summary": "S"}
+        await server.ask("POST", "/v1/nodes", {"nodes": [entry]}, idempotency_key=f"k{n}")
+        await server.ask("POST", "/v1/agents/agent-mill/token", {"session": f"s{n}"})
+    await server.ask("POST", "/v1/nodes/task-0/claim", {}, token=agent)
+    lease = {"node": "task-0", "epoch": 1}
+    run = (await server.ask("POST", "/v1/agents/agent-mill/token", {"lease": lease}, token=agent))["token"]
+    await server.ask("POST", "/v1/queue/claim", {"ids": [f"task-{n}" for n in range(1, many)]}, token=run)
+    clock.advance(timedelta(days=62))
+
+    def kept() -> dict[str, int]:
+        tables = contents(database_url)
+        return {name: len(tables[name]) for name in ("idempotency_keys", "events", "run_tenures", "tokens")}
+
+    before = kept()
+    with failing("fence.checked", OSError("the database went away"), nth=3), pytest.raises(OSError, match="went away"):
+        await retention.sweep(server.store)
+    interrupted = kept()
+    await retention.sweep(server.store)
+
+    assert before["run_tenures"] == many - 1
+    assert interrupted == {**before, "idempotency_keys": many - 2 * PORTION}
+    assert kept() == {"idempotency_keys": 0, "events": 0, "run_tenures": 0, "tokens": 3}, "Ada's, mill's, and the run's"
 
 
 async def test_an_ended_token_is_kept_a_month_and_the_one_a_lease_names_as_long_as_that(

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 from batonpass.core.ids import Instant
 from batonpass.store.base import Tx, q
 
 ROWS_MAX: Final = 5_000
-"""How many rows of a kind one transaction removes, so that nobody waits long for it."""
+"""How many rows one transaction removes, so that nobody waits long for it."""
+
+Passing = Literal["replies", "events", "working_sets", "tokens"]
+"""What goes: events the oldest first, agents' tokens that no lease and no working set names."""
 
 
-def remove_replies(tx: Tx, *, before: Instant) -> None:
-    """Remove stored replies older than `before`."""
-    tx.put(q("retention.replies", before=before, most=ROWS_MAX))
-
-
-def remove_events(tx: Tx, *, before: Instant) -> None:
-    """Remove events older than `before`, the oldest first."""
-    tx.put(q("retention.events", before=before, most=ROWS_MAX))
-
-
-def remove_tokens(tx: Tx, *, before: Instant) -> None:
-    """Remove agents' tokens that ended before `before`, with the working sets of their runs."""
-    tx.put(q("retention.working_sets", before=before, most=ROWS_MAX))
-    tx.put(q("retention.tokens", before=before, most=ROWS_MAX))
+async def remove(tx: Tx, kind: Passing, *, before: Instant) -> bool:
+    """Remove what is older than `before`, or ended before it; return False when there may be more of it."""
+    (removed,) = await tx.fetch(q(f"retention.{kind}", before=before, most=ROWS_MAX))
+    return len(removed) < ROWS_MAX

@@ -6,11 +6,13 @@ import hashlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import ClassVar, Final, Protocol, TypeVar
 
 import msgspec
 
 from batonpass.core import points
+from batonpass.core.clock import micros
 from batonpass.core.errors import Forbidden, Invalid
 from batonpass.core.identity import Kind, Principal
 from batonpass.core.ids import Fence, Instant, Resource
@@ -19,8 +21,8 @@ from batonpass.store.base import Fences, Store, Tx
 
 R = TypeVar("R", bound="Reply")
 
-RETENTION_US: Final = 24 * 3600 * 1_000_000
-"""How long a stored reply is replayed, in microseconds (D11)."""
+REPLIES_KEPT: Final = timedelta(hours=24)
+"""How long a stored reply is replayed (D11)."""
 
 
 class Reply(Protocol):
@@ -128,7 +130,7 @@ async def _seen_before(tx: Tx, caller: Caller, now: Instant) -> Replayed | None:
         key=repeatable.key,
         body_hash=repeatable.body_hash,
         now=now,
-        oldest=Instant(now - RETENTION_US),
+        oldest=Instant(now - micros(REPLIES_KEPT)),
     )
     await points.areach("idem.inserted")
     if seen is None:

@@ -2,27 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Final
 
 from batonpass.core.clock import micros
 from batonpass.core.ids import Instant
-from batonpass.server.services.change import RETENTION_US
+from batonpass.server.services.change import REPLIES_KEPT
 from batonpass.store import retention
 from batonpass.store.base import SYSTEM, Fences, Store, retried
+from batonpass.store.retention import Passing
 
 EVENTS_KEPT: Final = timedelta(days=30)
 TOKENS_KEPT: Final = timedelta(days=30)
 """How long an ended token can still be listed."""
+KEPT: Final[Mapping[Passing, timedelta]] = {
+    "replies": REPLIES_KEPT,
+    "events": EVENTS_KEPT,
+    "working_sets": TOKENS_KEPT,
+    "tokens": TOKENS_KEPT,
+}
+"""In this order: a token goes after its working set."""
 EVERY: Final = timedelta(hours=1)
 """How often a server that goes on looks."""
 
 
-@retried
 async def sweep(store: Store) -> None:
-    """Remove a bounded number of rows of each kind that are past their retention."""
+    """Remove all that is past its retention, in transactions of a bounded number of rows, so that others come between.
+
+    It ends: what it looks for only grows as fast as the clock.
+    """
+    for kind, kept in KEPT.items():
+        while not await _remove_some(store, kind, kept):
+            pass
+
+
+@retried
+async def _remove_some(store: Store, kind: Passing, kept: timedelta) -> bool:
+    """Remove some rows of a kind, and return whether those were all."""
     async with store.write(SYSTEM, Fences()) as tx:
-        now = await tx.now()
-        retention.remove_replies(tx, before=Instant(now - RETENTION_US))
-        retention.remove_events(tx, before=Instant(now - micros(EVENTS_KEPT)))
-        retention.remove_tokens(tx, before=Instant(now - micros(TOKENS_KEPT)))
+        return await retention.remove(tx, kind, before=Instant(await tx.now() - micros(kept)))

@@ -1,33 +1,46 @@
--- name: replies(before, most)!
--- Stored replies nobody may repeat any more (D11).
-DELETE FROM idempotency_keys
-WHERE (principal, method, path, key) IN (
-    SELECT principal, method, path, key FROM idempotency_keys WHERE at < :before::bigint LIMIT :most::bigint
-);
+-- name: replies(before, most)
+-- Stored replies nobody may repeat any more, at most so many (D11). What somebody is locking is left for the next time.
+WITH old AS MATERIALIZED (
+    SELECT principal, method, path, key FROM idempotency_keys
+    WHERE at < :before::bigint
+    LIMIT :most::bigint
+    FOR UPDATE SKIP LOCKED
+)
+DELETE FROM idempotency_keys k USING old
+WHERE k.principal = old.principal AND k.method = old.method AND k.path = old.path AND k.key = old.key
+RETURNING 1;
 
--- name: events(before, most)!
--- Events past retention, oldest first (D43).
-DELETE FROM events
-WHERE seq IN (
-    SELECT seq FROM (SELECT seq, at FROM events ORDER BY seq LIMIT :most::bigint) AS oldest WHERE at < :before::bigint
-);
+-- name: events(before, most)
+-- Events past retention, oldest first, at most so many (D43).
+WITH oldest AS MATERIALIZED (
+    SELECT seq, at FROM events ORDER BY seq LIMIT :most::bigint FOR UPDATE SKIP LOCKED
+)
+DELETE FROM events USING oldest WHERE events.seq = oldest.seq AND oldest.at < :before::bigint
+RETURNING 1;
 
--- name: working_sets(before, most)!
--- What ended tokens had acquired; their tokens open nothing any more.
-DELETE FROM run_tenures
-WHERE token IN (
-    SELECT hash FROM tokens
-    WHERE agent IS NOT NULL AND coalesce(revoked_at, expires_at) < :before::bigint LIMIT :most::bigint
-);
+-- name: working_sets(before, most)
+-- What ended tokens had acquired, at most so many rows; their tokens open nothing any more.
+WITH old AS MATERIALIZED (
+    SELECT r.token, r.resource, r.epoch FROM run_tenures r
+    JOIN tokens t ON t.hash = r.token
+    WHERE coalesce(t.revoked_at, t.expires_at) < :before::bigint
+    LIMIT :most::bigint
+    FOR UPDATE OF r SKIP LOCKED
+)
+DELETE FROM run_tenures r USING old
+WHERE r.token = old.token AND r.resource = old.resource AND r.epoch = old.epoch
+RETURNING 1;
 
--- name: tokens(before, most)!
--- Agents' tokens that ended long ago and that no lease names; people's are kept, to be looked up.
-DELETE FROM tokens
-WHERE hash IN (
+-- name: tokens(before, most)
+-- Agents' tokens that ended long ago and that no lease names, at most so many; people's are kept, to be looked up.
+WITH old AS MATERIALIZED (
     SELECT t.hash FROM tokens t
     WHERE t.agent IS NOT NULL AND coalesce(t.revoked_at, t.expires_at) < :before::bigint
       AND t.hash NOT IN (SELECT run_token FROM leases WHERE run_token IS NOT NULL)
       AND t.hash NOT IN (SELECT acquired_under FROM leases WHERE acquired_under IS NOT NULL)
       AND t.hash NOT IN (SELECT token FROM run_tenures)
     LIMIT :most::bigint
-);
+    FOR UPDATE SKIP LOCKED
+)
+DELETE FROM tokens USING old WHERE tokens.hash = old.hash
+RETURNING 1;

@@ -1,27 +1,32 @@
--- name: replies(before, most)!
--- Stored replies nobody may repeat any more (D11).
+-- name: replies(before, most)
+-- Stored replies nobody may repeat any more, at most so many (D11).
 DELETE FROM idempotency_keys
 WHERE (principal, method, path, key) IN (
     SELECT principal, method, path, key FROM idempotency_keys WHERE at < :before LIMIT :most
-);
+)
+RETURNING 1;
 
--- name: events(before, most)!
--- Events past retention, oldest first (D43).
+-- name: events(before, most)
+-- Events past retention, oldest first, at most so many (D43).
 DELETE FROM events
 WHERE seq IN (
     SELECT seq FROM (SELECT seq, at FROM events ORDER BY seq LIMIT :most) AS oldest WHERE at < :before
-);
+)
+RETURNING 1;
 
--- name: working_sets(before, most)!
--- What ended tokens had acquired; their tokens open nothing any more.
+-- name: working_sets(before, most)
+-- What ended tokens had acquired, at most so many rows; their tokens open nothing any more.
 DELETE FROM run_tenures
-WHERE token IN (
-    SELECT hash FROM tokens
-    WHERE agent IS NOT NULL AND coalesce(revoked_at, expires_at) < :before LIMIT :most
-);
+WHERE (token, resource, epoch) IN (
+    SELECT r.token, r.resource, r.epoch FROM run_tenures r
+    JOIN tokens t ON t.hash = r.token
+    WHERE coalesce(t.revoked_at, t.expires_at) < :before
+    LIMIT :most
+)
+RETURNING 1;
 
--- name: tokens(before, most)!
--- Agents' tokens that ended long ago and that no lease names; people's are kept, to be looked up.
+-- name: tokens(before, most)
+-- Agents' tokens that ended long ago and that no lease names, at most so many; people's are kept, to be looked up.
 DELETE FROM tokens
 WHERE hash IN (
     SELECT t.hash FROM tokens t
@@ -30,4 +35,5 @@ WHERE hash IN (
       AND t.hash NOT IN (SELECT acquired_under FROM leases WHERE acquired_under IS NOT NULL)
       AND t.hash NOT IN (SELECT token FROM run_tenures)
     LIMIT :most
-);
+)
+RETURNING 1;
