@@ -258,6 +258,19 @@ async def test_ones_own_reservation_comes_first_wherever_it_ranks(
     assert (await take(server, seven, accept="open"))["item"]["id"] == "task-kept"
 
 
+async def test_of_many_reservations_those_beyond_the_first_stay_where_they_rank(
+    server: InProcessServer, seven: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stored, "RESERVED_MAX", 1)
+    await put(server, task("a", priority="p1", requires=["human"]), task("b", priority="p2"), task("c", priority="p1"))
+    for name in ("a", "b"):
+        await server.ask("POST", f"/v1/nodes/task-{name}/reserve", {}, token=seven)
+
+    assert sorted(await ids(server, token=seven)) == ["task-a", "task-b", "task-c"]
+    taken = [(await take(server, seven))["item"]["id"] for _ in range(2)]
+    assert taken == ["task-c", "task-b"]
+
+
 async def test_a_reservation_of_somebody_else_is_not_put_first_in_an_assignee_read(
     server: InProcessServer, seven: str, nine: str
 ) -> None:

@@ -27,19 +27,22 @@ NODE_COLUMNS: Final = 19
 WINDOW_FIRST: Final = 32
 WINDOW_MAX: Final = 64
 """How many nodes are read at a time. SQLite is read on the event loop, which stands still for so many."""
-RESERVED_MAX: Final = 1000
+RESERVED_MAX: Final = 200
 """How many reservations of one's own are put first; whoever has more finds the others where they rank."""
 
 
 @dataclass(frozen=True, slots=True)
 class Narrow:
-    """Which nodes of the queue a reader wants; None is all of them. `free_at`: what somebody holds then is left out."""
+    """Which nodes of the queue a reader wants; None is all of them.
+
+    Of what is read in windows, `unclaimed_at` leaves out what is claimed then.
+    """
 
     project: str | None = None
     types: tuple[str, ...] | None = None
     exclude_types: tuple[str, ...] = ()
     assignee: str | None = None
-    free_at: Instant | None = None
+    unclaimed_at: Instant | None = None
 
     def params(self) -> dict[str, object]:
         """Return the parameters of a statement that reads the queue's order."""
@@ -85,7 +88,7 @@ async def window(tx: Reader, narrow: Narrow, after: Place, size: int) -> Window:
     """Return the next `size` nodes behind a place. The event loop runs in between, so never inside a write (D42)."""
     await asyncio.sleep(0)
     (rows,) = await tx.fetch(
-        q("queue.window", **narrow.params(), free_at=narrow.free_at, **asdict(after), most=size + 1)
+        q("queue.window", **narrow.params(), unclaimed_at=narrow.unclaimed_at, **asdict(after), most=size + 1)
     )
     places = [Place(rank, born, node) for node, rank, born in rows[:size]]
     return Window(
@@ -106,13 +109,13 @@ async def windows(tx: Reader, narrow: Narrow) -> AsyncIterator[Window]:
         after = found.end
 
 
-async def reserved(tx: Reader, narrow: Narrow, viewer: Principal, now: Instant) -> list[NodeId]:
+async def reserved(tx: Reader, narrow: Narrow, viewer: Principal, now: Instant) -> tuple[NodeId, ...]:
     """Return the nodes that `viewer`, or for a person one of its agents, has reserved, in the queue's order (D14)."""
     owner = viewer.person if viewer.is_person else None
     (rows,) = await tx.fetch(
         q("queue.reserved", holder=viewer.id, owner=owner, now=now, **narrow.params(), most=RESERVED_MAX)
     )
-    return [NodeId(row[0]) for row in rows]
+    return tuple(NodeId(row[0]) for row in rows)
 
 
 async def candidates(tx: Reader, ids: Sequence[NodeId]) -> list[Candidate]:

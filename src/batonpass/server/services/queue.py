@@ -149,29 +149,29 @@ class Queue:
         grants it if the pause is over by then.
         """
         async with self._store.read() as tx:
-            now = await tx.now()
-            known = await queue.launched(tx, taker.id, wish.dispatch) if wish.dispatch is not None else None
-            narrow = _narrow(wish, now)
-            own = await queue.reserved(tx, narrow, taker, now) if wish.candidates is None else []
-            look = _Look(taker, wish, now)
-            first = look.free(await queue.candidates(tx, own if wish.candidates is None else wish.candidates))
-        if known is not None:
+            look = _Look(taker, wish, await tx.now())
+            known = wish.dispatch is not None and await queue.launched(tx, taker.id, wish.dispatch) is not None
+            narrow = Narrow(wish.project, wish.types, exclude_types=NEVER_TAKEN, unclaimed_at=look.now)
+            first = wish.candidates
+            if first is None:
+                first = await queue.reserved(tx, narrow, taker, look.now)
+            ids = look.free(await queue.candidates(tx, first))
+        if known:
             yield ()
         if wish.candidates is not None:
-            yield [*first, *look.kept[:1]]
+            yield [*ids, *look.kept[:1]]
             return
         after = queue.START
         for size in queue.sizes():
             async with self._store.read() as tx:
                 window = await queue.window(tx, narrow, after, size)
-                free = look.free(await queue.candidates(tx, [node for node in window.ids if node not in own]))
-            ids = [*first, *free]
+                ids += look.free(await queue.candidates(tx, [node for node in window.ids if node not in first]))
             if window.last:
                 yield [*ids, *look.kept[:1]]
                 return
             if ids:
                 yield ids
-            first, after = [], window.end
+            ids, after = [], window.end
 
     @retried
     async def _take(self, caller: Caller, wish: Wish, ids: Sequence[NodeId]) -> Taken | Paused | None:
@@ -280,11 +280,6 @@ class _Picker:
             case refusal:
                 raise refusal
         return None
-
-
-def _narrow(wish: Wish, now: Instant) -> Narrow:
-    """Return which nodes to read for `wish`; what nobody holds, the taker's own reservations being read apart."""
-    return Narrow(wish.project, wish.types, exclude_types=NEVER_TAKEN, free_at=now)
 
 
 async def _again(tx: Tx, taker: Principal, wish: Wish, launched: Resource) -> Taken:
