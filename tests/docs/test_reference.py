@@ -154,14 +154,20 @@ def shown() -> list[tuple[str, list[str]]]:
     found = []
     for page in PAGES:
         for block in FENCE.findall(page.read_text()):
-            for line in re.sub(r"\$\([^)]*\)", "x", block.replace("\\\n", " ")).splitlines():
-                words = shlex.split(line.removeprefix("$ "), comments=True)
+            for command in _typed(re.sub(r"\$\([^)]*\)", "x", block.replace("\\\n", " "))):
+                words = shlex.split(command, comments=True)
                 while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):
                     del words[0]
                 if words[:1] == ["baton"]:
                     end = next((at for at, word in enumerate(words) if word in {"|", ">", "<", "&&", "&", ";"}), None)
                     found.append((page.name, words[1:end]))
     return found
+
+
+def _typed(block: str) -> list[str]:
+    """Return what is typed in a block: in a console what stands behind the prompt, with its further lines."""
+    prompted = re.findall(r"^\$ (.*(?:\n> .*)*)", block, re.MULTILINE)
+    return [command.replace("\n> ", "\n") for command in prompted] or block.splitlines()
 
 
 @pytest.mark.parametrize("page, argv", shown(), ids=lambda value: " ".join(value) if isinstance(value, list) else value)
