@@ -380,6 +380,33 @@ async def test_a_launch_that_asks_while_its_claim_is_being_made_waits_for_it(
     assert [one["item"]["id"] for one in taken] == ["task-a", "task-a"]
 
 
+async def test_a_launch_that_asks_while_its_claim_is_being_renewed_gets_it_a_moment_later(
+    server: InProcessServer, other_server: InProcessServer, seven: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if server.store.dialect == "sqlite":
+        pytest.skip("one writer at a time: the second begins after the first's COMMIT")
+    await put(server, task("a"), task("b"))
+    await take(server, seven, dispatch="u1")
+    pick, missed = stored.pick, 0
+
+    async with points.held("batch.locked") as door:
+        renewing = asyncio.create_task(server.ask("POST", "/v1/nodes/task-a/renew", {"if_epoch": 1}, token=seven))
+        await door.reached()
+
+        async def noting(tx: Any, nodes: Any) -> Any:  # noqa: ANN401 — passed on
+            nonlocal missed
+            if (lease := await pick(tx, nodes)) is None:
+                missed += 1
+                door.open()
+                await renewing
+            return lease
+
+        monkeypatch.setattr(stored, "pick", noting)
+        again = await take(other_server, seven, dispatch="u1")
+
+    assert (again["item"]["id"], again["lease"]["epoch"], missed) == ("task-a", 1, 1)
+
+
 async def test_next_looks_beyond_what_nobody_has_sorted(
     server: InProcessServer, seven: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,7 +25,7 @@ RESERVED: Final[Mapping[str, object]] = {**SCOPE, "holder": "agent-seven", "owne
 
 
 def plan(url: str, name: str, params: Mapping[str, object], *, without: Sequence[str]) -> str:
-    """Return how the database would carry out a statement; PostgreSQL as over tables too large for the ways `without`."""
+    """Return how a database would carry out a statement; PostgreSQL as over tables too large for the ways `without`."""
     if url.startswith("sqlite"):
         with closing(sqlite3.connect(sqlite_path(url))) as file:
             rows = file.execute(f"EXPLAIN QUERY PLAN {queries.load('sqlite')[name].sql}", params).fetchall()

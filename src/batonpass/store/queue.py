@@ -19,7 +19,7 @@ from batonpass.core.ids import HolderId, Instant, NodeId, Resource
 from batonpass.core.leases import LockedLease
 from batonpass.core.policy import Policy
 from batonpass.core.queue import Candidate, day
-from batonpass.store.base import Reader, Row, Tx, as_json, q
+from batonpass.store.base import Reader, Retry, Row, Tx, as_json, q
 from batonpass.store.leases import lease_row, locked_row, policies, policies_asked
 
 NODE_COLUMNS: Final = 19
@@ -177,10 +177,11 @@ async def lock_launch(tx: Tx, holder: HolderId, dispatch: str) -> LockedLease | 
     )
     if not rows:
         return None
-    (locked,) = await tx.fetch(q("leases.lock", resources=as_json([rows[0][0]])))
-    lease = locked_row(locked[0])
-    tx.locked[lease.resource] = lease
-    # Released, or even acquired by somebody else, while we waited for its row?
+    # Not waited for: whoever has it locked may be waiting for this launch (D44).
+    lease = await pick(tx, [NodeId(rows[0][0])])
+    if lease is None:
+        raise Retry(f"{rows[0][0]} is being changed at this moment; nothing was changed")
+    # It may have been released, or even acquired by somebody else, since it was read.
     return lease if (lease.holder, lease.dispatch) == (holder, dispatch) else None
 
 
