@@ -20,6 +20,7 @@ from batonpass.server.http.bodies import BODY_BYTES_MAX
 from batonpass.testing.doors import AGENT, DOORS, Door
 from batonpass.testing.populated import CLAIMED, FREE, Populated
 from batonpass.testing.walks import Try, Walk, judged, walk_through
+from batonpass.wire import paths
 
 pytestmark = pytest.mark.anyio
 
@@ -253,16 +254,29 @@ async def test_a_field_nobody_knows_is_refused_by_our_own_routes(walk: Walk) -> 
 async def test_a_field_nobody_knows_is_overlooked_and_named_by_the_published_routes(walk: Walk) -> None:
     published = [door for door in WITH_BODY if door.published]
 
-    named = {
-        door.name: (answer.status_code, answer.headers.get("Baton-Ignored"))
+    answers = {
+        door.name: await walk.send(walk.at(door, "colour", content=encoded(door, colour="red", author="person-x")))
         for door in published
-        for answer in [await walk.send(walk.at(door, "colour", content=encoded(door, colour="red", author="person-x")))]
     }
 
-    assert named == {door.name: (door.status, "colour, author") for door in published}
+    assert {name: answer.status_code for name, answer in answers.items()} == {d.name: d.status for d in published}
+    by_header = {name for name, answer in answers.items() if answer.headers.get("Baton-Ignored") == "colour, author"}
+    by_warning = {name for name, answer in answers.items() if answer.json().get("warnings") == [*map(none_of, NOBODYS)]}
+    assert by_header == {f"POST {path}" for path in NO_WARNINGS}
+    assert by_warning == answers.keys() - by_header
 
 
-async def test_the_header_that_names_them_is_one_harmless_line_whatever_they_are_called(walk: Walk) -> None:
+NOBODYS: Final = ("colour", "author")
+NO_WARNINGS: Final = (paths.QUEUE_CLAIM, paths.QUEUE_RENEW, paths.QUEUE_RELEASE, paths.AGENT_SESSION)
+"""The published routes whose replies have no list of warnings."""
+
+
+def none_of(name: str) -> str:
+    return f"{name}: not a field of this request; ignored"
+
+
+@pytest.mark.parametrize("path", [paths.QUEUE_CLAIM, paths.NODE_PRIORITY])
+async def test_what_names_them_is_short_and_harmless_whatever_they_are_called(walk: Walk, path: str) -> None:
     odd = {
         "a\r\nSet-Cookie: x=1": 1,
         "é🪃": 1,
@@ -271,11 +285,11 @@ async def test_the_header_that_names_them_is_one_harmless_line_whatever_they_are
         "n" * 5000: 1,
         **{f"field-{i}": 1 for i in range(5000)},
     }
-    door = next(door for door in WITH_BODY if door.published)
+    door = next(door for door in WITH_BODY if door.template == path)
 
     answer = await walk.send(walk.at(door, "odd", content=json.dumps({**odd, **door.body}).encode()))
 
-    named = answer.headers["Baton-Ignored"]
+    named = answer.headers.get("Baton-Ignored") or " ".join(answer.json()["warnings"])
     assert answer.status_code == door.status
     assert named.isascii()
     assert named.isprintable()

@@ -229,12 +229,13 @@ class PutResult(msgspec.Struct, omit_defaults=True):
     details: list[str] | None = None
 
 
-class PutReply(msgspec.Struct):
-    """Reply of `POST /v1/nodes`: one result an entry, in order."""
+class PutReply(msgspec.Struct, omit_defaults=True):
+    """Reply of `POST /v1/nodes`: one result an entry, in order; `warnings` are those of the request as a whole."""
 
     http_status: ClassVar[int] = 200
 
     results: list[PutResult]
+    warnings: list[str] = []
 
 
 class PartialPutReply(PutReply):
@@ -334,9 +335,10 @@ class NodesReply(msgspec.Struct):
     next: str | None
 
 
-def put_reply(results: list[PutResult]) -> PutReply:
+def put_reply(results: list[PutResult], *, warnings: Sequence[str] = ()) -> PutReply:
     """Return the reply of a batch: 207 when an entry failed."""
-    return PutReply(results) if all(result.ok for result in results) else PartialPutReply(results)
+    kind = PutReply if all(result.ok for result in results) else PartialPutReply
+    return kind(results, list(warnings))
 
 
 def node_reply(

@@ -23,6 +23,9 @@ from batonpass.core.errors import BadRequest, Invalid, TooLarge
 from batonpass.wire.text import Cleaner
 
 BODY_BYTES_MAX: Final = 1024 * 1024
+IGNORED_NAMED_MAX: Final = 10
+"""How many overlooked fields are named: clients and proxies bound what they read of a header."""
+FIELD_CHARS_SHOWN: Final = 60
 
 IDENTITY_FIELDS: Final = frozenset({"author", "authored_by_agent", "authored_via", "by", "owner"})
 """What older clients say of themselves. A route that takes one of these as a field of its own still does (D16b)."""
@@ -38,6 +41,23 @@ class Body(Generic[S]):
     raw: bytes
     ignored: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+
+    @property
+    def overlooked(self) -> tuple[str, ...]:
+        """The ignored fields as warnings: for replies that have a list of them (D16b)."""
+        named = [f"{shown(name)}: not a field of this request; ignored" for name in self.ignored[:IGNORED_NAMED_MAX]]
+        more = len(self.ignored) - len(named)
+        return (*named, *([f"{more} more fields are none of this request; ignored"] if more else []))
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """All that the sender should know of how the body was read."""
+        return (*self.warnings, *self.overlooked)
+
+
+def shown(name: str) -> str:
+    """Return the name of a field nobody knows, fit for a header and a sentence: one short line, whatever it is."""
+    return name[:FIELD_CHARS_SHOWN] if name.isascii() and name.isprintable() else ascii(name[:FIELD_CHARS_SHOWN])
 
 
 async def read_bytes(request: Request) -> bytes:

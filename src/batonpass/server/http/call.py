@@ -8,7 +8,7 @@ the only place where an unforeseen exception becomes a 500.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -20,7 +20,7 @@ from batonpass.core.errors import BatonError, Internal, Invalid, Unauthorized, U
 from batonpass.core.identity import Principal
 from batonpass.core.ids import Fence, NodeId, parse_fence, parse_label, parse_node_id
 from batonpass.server.http import bodies
-from batonpass.server.http.bodies import Body
+from batonpass.server.http.bodies import IGNORED_NAMED_MAX, Body, shown
 from batonpass.server.services.bundle import Services
 from batonpass.server.services.change import Caller, Repeatable, Replayed
 from batonpass.wire.errors import error_body, http_status
@@ -31,8 +31,6 @@ JSON: Final = "application/json"
 IF_LEASE: Final = "if-lease"
 IDEMPOTENCY_KEY: Final = "idempotency-key"
 FENCES_MAX: Final = 20
-IGNORED_NAMED_MAX: Final = 10
-"""How many overlooked fields a header names: clients and proxies bound what they read of one."""
 _FLAGS: Final = {"1": True, "true": True, "0": False, "false": False, "": False}
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -51,8 +49,8 @@ class Call:
         """Return the body as a `kind`; `published` routes overlook unknown fields, ours refuse them."""
         return await bodies.read(self.request, kind, published=published)
 
-    def caller(self, body: bytes = b"", *, repeatable: bool = True) -> Caller:
-        """Return who asks, with the fences and the Idempotency-Key of the headers.
+    def caller(self, body: bytes = b"", *, repeatable: bool = True, warnings: Sequence[str] = ()) -> Caller:
+        """Return who asks, with the fences and the Idempotency-Key of the headers; `warnings` go into the reply.
 
         Lease verbs pass ``repeatable=False``: they are never answered from the store (D11).
         """
@@ -70,6 +68,7 @@ class Call:
                 if repeatable and key is not None
                 else None
             ),
+            warnings=tuple(warnings),
         )
 
     def node_id(self) -> NodeId:
@@ -127,17 +126,17 @@ def flag(asked: Mapping[str, str], name: str) -> bool:
 
 
 def reply(value: object, *, status: int = 200, ignored: tuple[str, ...] = ()) -> Response:
-    """Return `value` as JSON; `ignored` fields of a published route are named in a header (D16b)."""
+    """Return `value` as JSON; where it has no list of warnings, a header names the `ignored` fields (D16b)."""
     headers = {"Baton-Ignored": _named(ignored)} if ignored else None
     return Response(_encode(value), status_code=status, media_type=JSON, headers=headers)
 
 
-def changed(answer: msgspec.Struct | Replayed, *, ignored: tuple[str, ...] = ()) -> Response:
+def changed(answer: msgspec.Struct | Replayed) -> Response:
     """Return what a change answered, now or at its first sending."""
     if isinstance(answer, Replayed):
         headers = {"Idempotency-Replayed": "true"}
         return Response(answer.body, status_code=answer.http_status, media_type=JSON, headers=headers)
-    return reply(answer, status=getattr(answer, "http_status", 200), ignored=ignored)
+    return reply(answer, status=getattr(answer, "http_status", 200))
 
 
 def refused(error: BatonError) -> Response:
@@ -160,10 +159,6 @@ def _bearer(request: Request) -> str:
 
 
 def _named(ignored: tuple[str, ...]) -> str:
-    named = [_header_safe(name) for name in ignored[:IGNORED_NAMED_MAX]]
+    named = [shown(name) for name in ignored[:IGNORED_NAMED_MAX]]
     more = len(ignored) - len(named)
     return ", ".join([*named, *([f"and {more} more"] if more else [])])
-
-
-def _header_safe(name: str) -> str:
-    return name[:60] if name.isascii() and name.isprintable() else ascii(name[:60])

@@ -40,7 +40,8 @@ async def create_person(call: Call) -> Response:
         id=parse_person_id(asked.id) if asked.id is not None else None,
         is_admin=asked.admin,
     )
-    return changed(await call.services.identity.create_person(call.caller(body.raw), new, warnings=body.warnings))
+    caller = call.caller(body.raw, warnings=body.notices)
+    return changed(await call.services.identity.create_person(caller, new))
 
 
 async def list_agents(call: Call) -> Response:
@@ -55,21 +56,16 @@ async def list_agents(call: Call) -> Response:
 async def create_agent(call: Call) -> Response:
     """POST /v1/agents."""
     body = await call.body(wire.AgentRequest, published=True)
-    made = await call.services.identity.create_agent(
-        call.caller(body.raw), _new_agent(body.value), warnings=body.warnings
-    )
-    return changed(made, ignored=body.ignored)
+    caller = call.caller(body.raw, warnings=body.notices)
+    return changed(await call.services.identity.create_agent(caller, _new_agent(body.value)))
 
 
 async def create_agent_for(call: Call) -> Response:
     """POST /v1/admin/agents."""
     body = await call.body(wire.AdminAgentRequest)
     owner = parse_person_id(body.value.owner, field="owner")
-    return changed(
-        await call.services.identity.create_agent_for(
-            call.caller(body.raw), owner, _new_agent(body.value), warnings=body.warnings
-        )
-    )
+    caller = call.caller(body.raw, warnings=body.notices)
+    return changed(await call.services.identity.create_agent_for(caller, owner, _new_agent(body.value)))
 
 
 def _new_agent(asked: wire.AgentRequest | wire.AdminAgentRequest) -> NewAgent:

@@ -92,8 +92,8 @@ async def release(call: Call) -> Response:
         reason=_reason(asked.reason),
     )
     outcome = await call.services.leases.one(call.caller(repeatable=False), request)
-    released = wire.ReleaseReply(node, outcome.granted.edge, warnings=list(body.warnings) or UNSET)
-    return reply(released, ignored=body.ignored)
+    released = wire.ReleaseReply(node, outcome.granted.edge, warnings=list(body.notices) or UNSET)
+    return reply(released)
 
 
 async def claim_many(call: Call) -> Response:
@@ -212,7 +212,7 @@ async def _hold(call: Call, verb: Verb) -> Response:
 
 async def _single(call: Call, request: Request, body: Body[S]) -> Response:
     outcome = await call.services.leases.one(call.caller(repeatable=False), request)
-    return reply(lease_reply(outcome, warnings=body.warnings), ignored=body.ignored)
+    return reply(lease_reply(outcome, warnings=body.notices))
 
 
 def lease_reply(done: Done, *, warnings: Sequence[str] = ()) -> wire.LeaseReply:

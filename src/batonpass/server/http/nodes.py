@@ -32,8 +32,9 @@ async def put(call: Call) -> Response:
     """POST /v1/nodes."""
     body = await call.body(wire.PutRequest, published=True)
     entries = wire.entries(body.value, warnings=body.warnings)
-    caller = call.caller(body.raw).standing_on(*wire.fences(None, if_epoch=None, based_on=body.value.based_on))
-    return changed(await call.services.graph.put(caller, entries), ignored=body.ignored)
+    fences = wire.fences(None, if_epoch=None, based_on=body.value.based_on)
+    caller = call.caller(body.raw, warnings=body.overlooked).standing_on(*fences)
+    return changed(await call.services.graph.put(caller, entries))
 
 
 async def get(call: Call) -> Response:
@@ -161,8 +162,7 @@ async def _verb(call: Call, kind: type[S], write: Write[S]) -> Response:
     node = call.node_id()
     body: Body[S] = await call.body(kind, published=True)
     fences = wire.fences(node, if_epoch=body.value.if_epoch, based_on=body.value.based_on)
-    answer = await write(call.caller(body.raw).standing_on(*fences), node, body.value)
-    return changed(answer, ignored=body.ignored)
+    return changed(await write(call.caller(body.raw, warnings=body.notices).standing_on(*fences), node, body.value))
 
 
 def _edge_bodies(node: NodeId, page: EdgePage) -> list[wire.EdgeBody]:

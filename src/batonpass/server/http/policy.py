@@ -23,7 +23,8 @@ async def put(call: Call) -> Response:
     """PUT /v1/policy/{project}."""
     project, body = _project(call), await call.body(PolicyRequest)
     given = {name: value for name, value in msgspec.structs.asdict(body.value).items() if value is not UNSET}
-    return changed(await call.services.policies.put(call.caller(body.raw), project, given, warnings=body.warnings))
+    caller = call.caller(body.raw, warnings=body.notices)
+    return changed(await call.services.policies.put(caller, project, given))
 
 
 def _project(call: Call) -> str:

@@ -27,7 +27,7 @@ async def mint_own(call: Call) -> Response:
     """POST /v1/me/tokens."""
     body = await call.body(wire.PersonalTokenRequest)
     made = await call.services.tokens.mint_own(call.caller(body.raw), _wish(body.value))
-    return _minted(made, body.warnings)
+    return _minted(made, body.notices)
 
 
 async def revoke_own(call: Call) -> Response:
@@ -50,7 +50,7 @@ async def mint_for(call: Call) -> Response:
     body = await call.body(wire.AdminTokenRequest)
     person = parse_person_id(body.value.person, field="person")
     made = await call.services.tokens.mint_for(call.caller(body.raw), person, _wish(body.value))
-    return _minted(made, body.warnings)
+    return _minted(made, body.notices)
 
 
 async def revoke_personal(call: Call) -> Response:
@@ -81,7 +81,7 @@ async def mint_agents(call: Call) -> Response:
         replace=asked.replace,
     )
     made = await call.services.tokens.mint_agents(call.caller(body.raw), agent, wish)
-    return _minted(made, body.warnings, ignored=body.ignored)
+    return _minted(made, body.notices)
 
 
 async def revoke_agents(call: Call) -> Response:
@@ -110,9 +110,9 @@ def _prefix(call: Call) -> str:
     return parse_hash_prefix(call.request.path_params["prefix"])
 
 
-def _minted(made: Minted, warnings: tuple[str, ...], *, ignored: tuple[str, ...] = ()) -> Response:
+def _minted(made: Minted, warnings: tuple[str, ...]) -> Response:
     """Return the reply of a mint, marked so that nothing on its way keeps it: the secret is shown only here."""
-    response = reply(msgspec.structs.replace(made, warnings=list(warnings)), status=made.http_status, ignored=ignored)
+    response = reply(msgspec.structs.replace(made, warnings=list(warnings)), status=made.http_status)
     response.headers["Cache-Control"] = "no-store"
     return response
 

@@ -61,12 +61,15 @@ class Caller:
 
     `fences` are those of the If-Lease header. `door` is where the request came
     in: `rest`, `cli` or `mcp`; it is stamped on what the caller writes.
+    `warnings` say what of the request was overlooked or replaced; its reply
+    repeats them.
     """
 
     principal: Principal
     fences: tuple[Fence, ...] = ()
     repeatable: Repeatable | None = None
     door: str = "rest"
+    warnings: tuple[str, ...] = ()
 
     def standing_on(self, *more: Fence) -> Caller:
         """Return this caller with further fences, those of the request's `if_epoch` or `based_on`."""

@@ -91,7 +91,7 @@ class Graph:
             _require_foreseen(editor, updated, onto)
             results = [await _result(editor, entry) for entry in entries]
             await editor.finish()
-            return made.answer(wire.put_reply(results))
+            return made.answer(wire.put_reply(results, warnings=caller.warnings))
 
     async def _stored_edges(self, principal: Principal, updated: frozenset[NodeId]) -> list[tuple[NodeId, Edge]]:
         """Return the edges that an update may take away, for those whose locks depend on it.
@@ -404,12 +404,13 @@ def _flip_warnings(node: NodeId, src: NodeId, named: str, edge: Edge) -> list[st
 async def _changed(editor: Editor, step: Step, deed: Deed, *, warnings: Sequence[str] = ()) -> wire.ChangeReply:
     """Carry out one step on a stored node, or skip it when it changes nothing."""
     assert step.before is not None, deed
+    warnings = [*editor.change.caller.warnings, *warnings]
     if step.after == step.before.authored and deed.restamps is None:
-        return wire.ChangeReply("skipped", step.before.id, step.before.revision, list(warnings))
+        return wire.ChangeReply("skipped", step.before.id, step.before.revision, warnings)
     await editor.check([step])
     node = await editor.carry_out(step, deed)
     await editor.finish()
-    return wire.ChangeReply("updated", node.id, node.revision, list(warnings))
+    return wire.ChangeReply("updated", node.id, node.revision, warnings)
 
 
 async def _claimed(made: Change, request: Request) -> Done:

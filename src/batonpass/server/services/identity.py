@@ -77,10 +77,8 @@ class Identity:
     # --- people -------------------------------------------------------------------------------------------------
 
     @retried
-    async def create_person(
-        self, caller: Caller, new: NewPerson, *, warnings: Sequence[str] = ()
-    ) -> wire.PersonReply | Replayed:
-        """Make a person, and their node; an admin's. They have no token yet. `warnings` go into the reply."""
+    async def create_person(self, caller: Caller, new: NewPerson) -> wire.PersonReply | Replayed:
+        """Make a person, and their node; an admin's. They have no token yet."""
         require_admin(caller.principal)
         async with change(self._store, caller, onto=frozenset()) as made:
             if made.replayed is not None:
@@ -97,7 +95,7 @@ class Identity:
                     is_admin=person.is_admin,
                     status="created",
                     revision=node.revision,
-                    warnings=list(warnings),
+                    warnings=list(caller.warnings),
                 )
             )
 
@@ -110,28 +108,18 @@ class Identity:
 
     # --- agents -------------------------------------------------------------------------------------------------
 
-    async def create_agent(
-        self, caller: Caller, new: NewAgent, *, warnings: Sequence[str] = ()
-    ) -> wire.AgentReply | Replayed:
+    async def create_agent(self, caller: Caller, new: NewAgent) -> wire.AgentReply | Replayed:
         """Make an agent of the person who asks, and its node. An agent makes no agents."""
-        return await self._create_agent(caller, _owner(caller.principal), new, may=_owner, warnings=warnings)
+        return await self._create_agent(caller, _owner(caller.principal), new, may=_owner)
 
-    async def create_agent_for(
-        self, caller: Caller, owner: PersonId, new: NewAgent, *, warnings: Sequence[str] = ()
-    ) -> wire.AgentReply | Replayed:
+    async def create_agent_for(self, caller: Caller, owner: PersonId, new: NewAgent) -> wire.AgentReply | Replayed:
         """Make an agent of `owner`; an admin's."""
         require_admin(caller.principal)
-        return await self._create_agent(caller, owner, new, may=require_admin, warnings=warnings)
+        return await self._create_agent(caller, owner, new, may=require_admin)
 
     @retried
     async def _create_agent(
-        self,
-        caller: Caller,
-        owner: PersonId,
-        new: NewAgent,
-        *,
-        may: Callable[[Principal], object],
-        warnings: Sequence[str],
+        self, caller: Caller, owner: PersonId, new: NewAgent, *, may: Callable[[Principal], object]
     ) -> wire.AgentReply | Replayed:
         async with change(self._store, caller, onto=frozenset()) as made:
             if made.replayed is not None:
@@ -151,7 +139,7 @@ class Identity:
                     pubkey=agent.pubkey,
                     status="created",
                     revision=node.revision,
-                    warnings=list(warnings),
+                    warnings=list(caller.warnings),
                 )
             )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 from batonpass.core.errors import Invalid
@@ -38,13 +38,8 @@ class Policies:
         return leases.policies(rows).for_project(project)
 
     @retried
-    async def put(
-        self, caller: Caller, project: str, given: Mapping[str, object], *, warnings: Sequence[str] = ()
-    ) -> PolicyReply | Replayed:
-        """Change the settings in `given`; None goes back to the default. An admin's; the next grant follows it.
-
-        `warnings` go into the reply.
-        """
+    async def put(self, caller: Caller, project: str, given: Mapping[str, object]) -> PolicyReply | Replayed:
+        """Change the settings in `given`; None goes back to the default. An admin's; the next grant follows it."""
         require_admin(caller.principal)
         check(given)
         async with change(self._store, caller, onto=frozenset()) as made:
@@ -59,7 +54,7 @@ class Policies:
             event = events.Event("policy.changed", None, shown, caller.principal, data=dict(given))
             events.append(made.tx, [event], at=made.now)
             after = stored.with_settings(project, settings)
-            return made.answer(policy_reply(project, after.for_project(project), warnings=warnings))
+            return made.answer(policy_reply(project, after.for_project(project), warnings=caller.warnings))
 
 
 def check(given: Mapping[str, object]) -> None:
