@@ -334,12 +334,13 @@ def bodies_for(door: Door) -> st.SearchStrategy[dict[str, Any]]:
     return odd.flatmap(lambda given: st.sampled_from([given, {**door.body, **given}]))
 
 
+@pytest.mark.timeout(180)
 def test_any_json_object_at_any_door_is_answered(populated: Populated) -> None:
     refused: list[Try] = []
     with start_blocking_portal("asyncio") as portal, portal.wrap_async_context_manager(walk_through(populated)) as walk:
         for door in WITH_BODY:
 
-            @settings(max_examples=20, suppress_health_check=list(HealthCheck), database=None)
+            @settings(max_examples=12, suppress_health_check=list(HealthCheck), database=None)
             @given(body=bodies_for(door))
             def holds(door: Door, body: dict[str, Any]) -> None:
                 attempt = walk.at(door, json.dumps(body), content=json.dumps(body).encode(), allowed=ANSWERS)
