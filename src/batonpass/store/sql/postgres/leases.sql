@@ -112,9 +112,13 @@ GROUP BY holder;
 
 -- name: lock_holders(holders)
 -- Let nobody else acquire for these holders until the transaction ends: how many they hold is counted next. Taken
--- after lease rows, in order.
-SELECT pg_advisory_xact_lock(hashtextextended(holder, 0))
-FROM (SELECT jsonb_array_elements_text(:holders::jsonb) AS holder ORDER BY 1) AS holders;
+-- after lease rows, in the order of the locks themselves.
+SELECT pg_advisory_xact_lock(key)
+FROM (
+    SELECT hashtextextended(holder, 0) AS key
+    FROM jsonb_array_elements_text(:holders::jsonb) AS holder
+    ORDER BY 1
+) AS keys;
 
 -- name: traces(tenures)
 -- The lapsed tenures whose holder left something on the node: a report, a finding, a resolver (D9).
