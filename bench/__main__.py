@@ -24,6 +24,8 @@ from bench.startup import startups
 
 WHOLE: Final = Effort(rounds=5, seconds=2.0)
 QUICK: Final = Effort(rounds=1, seconds=1.0)
+STARTS: Final = 3
+"""How often a command is started in each round."""
 GROUPS: Final = ("claims", "renewals", "bulk", "next", "startup", "slow-disk")
 DATABASES: Final = ("sqlite", "postgres")
 SETTINGS: Final = """
@@ -39,7 +41,7 @@ def main() -> None:
     report = begin(" ".join(["python -m bench", *sys.argv[1:]]))
     with tempfile.TemporaryDirectory(prefix="baton-bench-") as folder:
         if "startup" in asked.only:
-            report.startups += startups(Path(folder) / "home")
+            report.startups += startups(Path(folder) / "home", times=STARTS * effort.rounds)
         if "sqlite" in asked.databases:
             _sqlite(report, Path(folder), asked.only, effort)
         if "postgres" in asked.databases:

@@ -6,9 +6,11 @@ also how the load generator takes tokens.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+import httpx
 import msgspec
 
 from batonpass.client.client import Client
@@ -65,19 +67,25 @@ def seed(admin: Client, token: str) -> Fleet:
     fleet = Fleet(token, [_agent(admin, number) for number in range(AGENTS)])
     for pool in (CLAIMED, QUEUED, HELD, BULK):
         _fill(admin, pool)
-    for number, secret in enumerate(fleet.agents):
-        with Client(admin.server, secret) as agent:
-            for nodes in filter(None, (HELD.of_agent(number), BULK.of_agent(number))):
-                reply = agent.claim_many(nodes)
-                assert not reply.failed, reply.failed[0]
+    for number, agent in enumerate(_clients(admin.server, fleet)):
+        for nodes in filter(None, (HELD.of_agent(number), BULK.of_agent(number))):
+            reply = agent.claim_many(nodes)
+            assert not reply.failed, reply.failed[0]
     return fleet
 
 
 def give_back(server: str, fleet: Fleet) -> None:
     """Release what the last measurement claimed, as each agent would."""
-    for secret in fleet.agents:
-        with Client(server, secret) as agent:
-            agent.release_held(session=SESSION)
+    for agent in _clients(server, fleet):
+        agent.release_held(session=SESSION)
+
+
+def _clients(server: str, fleet: Fleet) -> Iterator[Client]:
+    """Yield each agent's client, all on the same connections."""
+    with httpx.HTTPTransport() as transport:
+        for secret in fleet.agents:
+            with Client(server, secret, transport=transport) as client:
+                yield client
 
 
 def _agent(admin: Client, number: int) -> str:

@@ -9,13 +9,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
-from typing import Final
 
 import msgspec
 
 from bench.served import BATON
-
-TIMES: Final = 11
 
 
 class Startup(msgspec.Struct):
@@ -28,21 +25,21 @@ class Startup(msgspec.Struct):
     ok: bool
 
 
-def startups(folder: Path) -> list[Startup]:
-    """Measure the commands of which a time is promised (D37); local mode is set up in `folder` first."""
+def startups(folder: Path, *, times: int) -> list[Startup]:
+    """Measure `times` over the commands of which a time is promised (D37); local mode is set up in `folder` first."""
     environ = {**os.environ, "BATON_HOME": str(folder)}
     environ.pop("BATON_SERVER", None)
     environ.pop("BATON_TOKEN", None)
     return [
-        _startup(environ, ["--version"], aim_s=0.15),
-        _startup(environ, ["queue"], aim_s=0.6),
+        _startup(environ, ["--version"], times, aim_s=0.15),
+        _startup(environ, ["queue"], times, aim_s=0.6),
     ]
 
 
-def _startup(environ: dict[str, str], args: Sequence[str], *, aim_s: float) -> Startup:
+def _startup(environ: dict[str, str], args: Sequence[str], times: int, *, aim_s: float) -> Startup:
     command, nothing = [str(BATON), *args], [sys.executable, "-c", ""]
     _run_s(command, environ)
-    pairs = [(_run_s(command, environ), _run_s(nothing, environ)) for _ in range(TIMES)]
+    pairs = [(_run_s(command, environ), _run_s(nothing, environ)) for _ in range(times)]
     seconds = median(pair[0] for pair in pairs)
     return Startup(f"baton {' '.join(args)}", seconds, median(pair[1] for pair in pairs), aim_s, seconds <= aim_s)
 
