@@ -17,6 +17,7 @@ from batonpass.core.ids import AgentId, Fence, HolderId, NodeId, PersonId, Resou
 from batonpass.core.outcome import Resolver
 from batonpass.core.reports import About, Standing, finding_node, report_node
 from batonpass.server.services.identity import bootstrap
+from batonpass.wire.policy import PolicyRequest
 from batonpass.worker.graph import Caller, Item, Put, Taken
 from batonpass.worker.server_graph import ServerGraph
 
@@ -218,6 +219,8 @@ def test_a_tenure_has_one_token_and_it_ends_at_a_word(place: Place) -> None:
 
 
 def test_a_heart_beats_until_the_tenure_is_somebody_elses(place: Place) -> None:
+    # So short that the next beat comes soon, whichever of the first beat and the takeover is first.
+    place.person.put_policy("*", PolicyRequest(claim_ttl_ms=4_000))
     node = place.add("task-1", readiness="agent")
     taken = place.take(node)
     heart = place.graph.keep(replace(taken, expires_in_ms=200))
