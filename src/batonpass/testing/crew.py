@@ -15,18 +15,21 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import httpx
 import psycopg
 
-from batonpass.core.clock import Clock
+from batonpass.core.clock import MICROS_PER_S, Clock
 from batonpass.core.ids import Resource
 from batonpass.core.leases import Lease
 from batonpass.core.tokens import Secret, hash_of
+from batonpass.server.services.identity import Identity
+from batonpass.server.services.tokens import Tokens
 from batonpass.store import leases
 from batonpass.store.base import Store
 from batonpass.store.sqlite import SqliteStore
@@ -188,13 +191,29 @@ async def gather(url: str, *, clock: Clock | None = None) -> dict[str, str]:
 
 @asynccontextmanager
 async def crew(gathered: Gathered, *, clock: Clock, servers: int = 1) -> AsyncIterator[Crew]:
-    """Serve a database in which everybody has been gathered, from `servers` servers in this process."""
+    """Serve a database in which everybody has been gathered, from `servers` servers in this process.
+
+    Tokens are remembered by `clock` too: while it stands still, a server that
+    has seen a token knows nothing of its end but what the lease row says.
+    """
     async with AsyncExitStack() as stack:
         running = [
             await stack.enter_async_context(serving(gathered.url, clock=clock, token=gathered.tokens["ada"]))
             for _ in range(servers)
         ]
+        for server in running:
+            _remember_by(clock, server)
         yield Crew(gathered.url, running, dict(gathered.tokens))
+
+
+def _remember_by(clock: Clock, server: InProcessServer) -> None:
+    def seconds() -> float:
+        moment = clock.moment()
+        return time.monotonic() if moment is None else moment / MICROS_PER_S
+
+    identity = Identity(server.store, monotonic_s=seconds)
+    tokens = Tokens(server.store, identity.principals)
+    server.app.state.services = replace(server.services, identity=identity, tokens=tokens)
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:

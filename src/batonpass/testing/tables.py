@@ -1,0 +1,187 @@
+"""What the lease game is played against: servers in this process, or server processes that can be killed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from contextlib import AsyncExitStack, ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Final
+
+import httpx
+
+from batonpass.core.ids import Instant, NodeId, Resource
+from batonpass.core.tokens import PREFIX_HEX_SHOWN, Secret, hash_of
+from batonpass.store import leases, nodes
+from batonpass.store.base import Store
+from batonpass.store.events import events_after
+from batonpass.store.open import open_store
+from batonpass.testing.clock import START, ManualClock, SharedClock
+from batonpass.testing.crew import Answer, Crew, Gathered, crew, task
+from batonpass.testing.game import Look
+from batonpass.testing.processes import ServerProcess, Site, server_process
+
+EVENTS_MOST: Final = 10_000
+
+
+@dataclass(slots=True)
+class Seats:
+    """What both tables share: everybody's tokens, and a store of one's own to look through."""
+
+    tokens: dict[str, str]
+    clock: ManualClock | SharedClock
+    loop: asyncio.AbstractEventLoop
+    store: Store
+    _dealt: int = 0
+    _items: tuple[str, ...] = ()
+    _events: int = 0
+
+    def known(self, token: str) -> str:
+        """Return the name under which requests may use a minted token."""
+        name = f"token-{len(self.tokens)}"
+        self.tokens[name] = token
+        return name
+
+    def prefix(self, name: str) -> str:
+        """Return the beginning of the hash of a known token."""
+        return hash_of(Secret(self.tokens[name]))[:PREFIX_HEX_SHOWN]
+
+    def moment(self) -> Instant:
+        """Return what the clock reads."""
+        moment: Instant = self.clock.moment()
+        return moment
+
+    def advance(self, span: timedelta) -> None:
+        """Move the clock."""
+        self.clock.advance(span)
+
+    def look(self, items: tuple[str, ...]) -> Look:
+        """Return what is committed about `items`."""
+        return self.loop.run_until_complete(self._look(items))
+
+    async def _look(self, items: tuple[str, ...]) -> Look:
+        async with self.store.read() as tx:
+            rows = await leases.leases_of(tx, [Resource(item) for item in items])
+            found = await nodes.nodes_of(tx, [NodeId(item) for item in items])
+            for event in await events_after(tx, self._events, most=EVENTS_MOST):
+                self._events = event.seq
+        authored = {node: one.authored for node, one in found.items()}
+        return Look(
+            rows={str(resource): row for resource, row in rows.items()},
+            revisions={node: one.revision for node, one in found.items()},
+            edges={node: tuple(f"{e.type} {e.to}" for e in one.edges) for node, one in authored.items()},
+            commits={node: tuple(_shas(one.extra)) for node, one in authored.items()},
+            events=self._events,
+        )
+
+    def send(self, who: str, method: str, path: str, body: object, *, at: int) -> Answer | None:
+        """Send one request to the server `at` and return its answer, or None when it was lost."""
+        raise NotImplementedError
+
+    def deal(self) -> tuple[str, ...]:
+        """Clear the table: nothing is held any more, the clock is at its start; and return two new items to play for.
+
+        The first is routed to an agent by hand.
+        """
+        for item in self._items:
+            self.certainly("ada", f"/v1/nodes/{item}/release", {"reason": "the next game"})
+        self.clock.advance(ManualClock(START).moment() * _US - self.clock.moment() * _US)
+        self._dealt += 1
+        self._items = (f"task-game-{self._dealt}", f"task-game-{self._dealt}-b")
+        routed = [{"type": "assigned", "to": "agent-a1"}]
+        self.certainly("ada", "/v1/nodes", {"nodes": [task(self._items[0], edges=routed), task(self._items[1])]})
+        return self._items
+
+    def certainly(self, who: str, path: str, body: object) -> None:
+        """Send a request that is no move of the game, and must succeed."""
+        answer = self.send(who, "POST", path, body, at=0)
+        assert answer is not None
+        assert answer.ok, answer
+
+
+@dataclass(slots=True)
+class InProcess(Seats):
+    """Servers in this process."""
+
+    team: Crew = field(kw_only=True)
+
+    def send(self, who: str, method: str, path: str, body: object, *, at: int) -> Answer:
+        """Send one request to the server `at` and return its answer."""
+        self.team.tokens = self.tokens
+        return self.loop.run_until_complete(self.team.send(who, method, path, body, at=at))
+
+
+@dataclass(slots=True)
+class Processes(Seats):
+    """Server processes, which can be killed and started again."""
+
+    site: Site = field(kw_only=True)
+    running: list[ServerProcess] = field(kw_only=True)
+    stack: ExitStack = field(kw_only=True)
+    client: httpx.Client = field(kw_only=True)
+
+    def send(self, who: str, method: str, path: str, body: object, *, at: int) -> Answer | None:
+        """Send one request to the server `at` and return its answer, or None when the connection broke."""
+        headers = {"Authorization": f"Bearer {self.tokens[who]}"}
+        try:
+            sent = self.client.request(method, self.running[at].url + path, json=body, headers=headers)
+        except httpx.TransportError:
+            return None
+        return Answer(sent.status_code, sent.json(), sent.headers)
+
+    def kill(self, at: int, *, at_point: str | None = None) -> None:
+        """Kill the server `at` with -9 and start it again, to die at `at_point` if that is given."""
+        dead = self.running[at]
+        dead.kill()
+        spec = f"{at_point}:kill" if at_point is not None else ""
+        again = server_process(self.site.gathered.url, clock=self.site.clock, port=dead.port, points=spec)
+        self.running[at] = self.stack.enter_context(again)
+
+    def revive(self) -> None:
+        """Start again whatever server has died at its point."""
+        for at, server in enumerate(self.running):
+            if server.process.poll() is not None:
+                self.kill(at)
+
+
+@contextmanager
+def in_process(gathered: Gathered) -> Iterator[InProcess]:
+    """Give a table of two servers in this process."""
+    loop, clock = asyncio.new_event_loop(), ManualClock()
+    stack = AsyncExitStack()
+    try:
+        team = loop.run_until_complete(stack.enter_async_context(crew(gathered, clock=clock, servers=2)))
+        yield InProcess(dict(gathered.tokens), clock, loop, team.server.store, team=team)
+    finally:
+        loop.run_until_complete(stack.aclose())
+        loop.close()
+
+
+@contextmanager
+def processes(site: Site) -> Iterator[Processes]:
+    """Give a table of the server processes of `site`."""
+    loop = asyncio.new_event_loop()
+    store = loop.run_until_complete(open_store(site.gathered.url, clock=site.clock))
+    try:
+        with ExitStack() as stack, httpx.Client(timeout=30) as client:
+            yield Processes(
+                dict(site.gathered.tokens),
+                site.clock,
+                loop,
+                store,
+                site=site,
+                running=list(site.servers),
+                stack=stack,
+                client=client,
+            )
+    finally:
+        loop.run_until_complete(store.close())
+        loop.close()
+
+
+def _shas(extra: Mapping[str, Any]) -> list[str]:
+    return [str(commit).rpartition("@")[2] for commit in extra.get("commits", ())]
+
+
+_US: Final = timedelta(microseconds=1)

@@ -1,0 +1,149 @@
+"""The lease protocol, played at random against the real servers until an invariant breaks, which none may."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import ClassVar, Final
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
+
+from batonpass.testing.ablation import ABLATIONS, switched_off
+from batonpass.testing.crew import Gathered
+from batonpass.testing.game import Broken, Fate, Game, Run, Way
+from batonpass.testing.tables import InProcess, Processes, in_process
+
+SEARCH: Final = settings(
+    max_examples=60, stateful_step_count=30, suppress_health_check=list(HealthCheck), deadline=None
+)
+
+ways = st.builds(
+    Way, fate=st.sampled_from([Fate.ANSWERED] * 4 + [Fate.LOST, Fate.LATER, Fate.TWICE]), at=st.integers(0, 1)
+)
+
+OF_A_RUN: Final = {
+    "launch": 3,
+    "mint": 6,
+    "beat": 2,
+    "write": 3,
+    "note": 2,
+    "drain": 1,
+    "feed": 1,
+    "take_another": 1,
+    "write_another": 1,
+    "settle": 3,
+    "reattach": 1,
+    "kill": 1,
+}
+OF_OTHERS: Final = {"person": 2, "stranger": 1, "deliver": 4, "drop": 1, "lapse": 2, "pass_time": 1}
+"""How often each move is drawn, beside the others that can be made."""
+
+Choice = tuple[str, str | None]
+"""A move and the name of the run that makes it."""
+
+
+class Play(RuleBasedStateMachine):
+    """Moves of the game, drawn at random among those that can be made."""
+
+    table: ClassVar[InProcess | Processes]
+    agents: ClassVar[str] = "AAB"
+    weights: ClassVar[Mapping[str, int]] = {**OF_A_RUN, **OF_OTHERS}
+    revoke_first: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.game = Game(self.table, self.table.deal(), self.agents, revoke_first=self.revoke_first)
+        self.runs = {run.name: run for run in self.game.runs}
+
+    def choices(self) -> list[Choice]:
+        """Return what can be done now, each as often as it weighs."""
+        able: list[Choice] = []
+        for move, weight in self.weights.items():
+            if move in OF_A_RUN:
+                able += [(move, name) for name, run in self.runs.items() if run.may(move)] * weight
+            elif move not in {"deliver", "drop"} or self.game.net:
+                able += [(move, None)] * weight
+        return able
+
+    @rule(data=st.data(), way=ways)
+    def move(self, data: st.DataObject, way: Way) -> None:
+        """Make one of the moves that can be made."""
+        if not (able := self.choices()):
+            return
+        move, name = data.draw(st.sampled_from(able))
+        if name is not None:
+            self.of_a_run(move, self.runs[name], way, data)
+        else:
+            self.of_others(move, way, data)
+
+    def of_a_run(self, move: str, run: Run, way: Way, data: st.DataObject) -> None:
+        match move:
+            case "beat":
+                self.game.beat(run, way, reclaim=data.draw(st.booleans()))
+            case "settle":
+                self.game.settle(run, way, data.draw(st.sampled_from(["release", "reserve"])))
+            case "kill":
+                self.game.kill(run)
+            case _:
+                getattr(self.game, move)(run, way)
+
+    def of_others(self, move: str, way: Way, data: st.DataObject) -> None:
+        match move:
+            case "person":
+                self.game.person(data.draw(st.sampled_from(["release", "reserve", "take", "renew"])), way)
+            case "stranger":
+                self.game.stranger(way)
+            case "deliver":
+                self.game.deliver(data.draw(st.integers(0, len(self.game.net) - 1)), way)
+            case "drop":
+                self.game.drop(data.draw(st.integers(0, len(self.game.net) - 1)))
+            case "lapse":
+                self.game.lapse()
+            case _:
+                self.game.advance(timedelta(minutes=data.draw(st.sampled_from([-60, -1, 1, 20, 44, 60]))))
+
+
+def play(table: InProcess | Processes, how: settings, **choices: object) -> None:
+    """Search at `table`, with a play whose `choices` (agents, weights, revoke_first) differ from the whole one's."""
+    machine = type("ThisPlay", (Play,), {"table": table, **choices})
+    run_state_machine_as_test(machine, settings=how)
+
+
+@pytest.fixture
+def table(gathered: Gathered) -> Iterator[InProcess]:
+    with in_process(gathered) as dealt:
+        yield dealt
+
+
+@pytest.mark.timeout(300)
+def test_no_play_of_two_siblings_and_a_rival_breaks_an_invariant(table: InProcess) -> None:
+    play(table, SEARCH)
+
+
+# --- each rule is needed ---------------------------------------------------------------------------------------------
+
+HUNT: Final = settings(SEARCH, max_examples=400, stateful_step_count=16, phases=[Phase.generate])
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("rule", ABLATIONS)
+def test_with_a_rule_switched_off_the_search_finds_what_it_is_for(gathered_sqlite: Gathered, rule: str) -> None:
+    """A search that finds nothing then would prove nothing when it finds nothing with the rule on."""
+    ablation = ABLATIONS[rule]
+    choices = {"agents": ablation.agents, "weights": ablation.weights, "revoke_first": ablation.revoke_first}
+    with in_process(gathered_sqlite) as table:
+        with switched_off(ablation), pytest.raises(Broken) as broken:
+            play(table, HUNT, **choices)
+
+        assert broken.value.name == ablation.breaks, broken.value
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("rule", [name for name, ablation in ABLATIONS.items() if ablation.revoke_first])
+def test_the_same_search_finds_nothing_with_the_rule_on(gathered_sqlite: Gathered, rule: str) -> None:
+    ablation = ABLATIONS[rule]
+    with in_process(gathered_sqlite) as table:
+        play(table, settings(HUNT, max_examples=25), agents=ablation.agents, weights=ablation.weights)
