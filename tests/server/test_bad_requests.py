@@ -83,6 +83,21 @@ async def test_a_malformed_id_in_a_path_is_refused_in_words_and_leads_nowhere_el
     assert await walk.findings(tries) == []
 
 
+async def test_an_escape_does_not_lead_to_another_route(walk: Walk) -> None:
+    """Escapes are undone before a route is found: this one names a node whose id has a slash in it, and no verb."""
+    door = next(door for door in DOORS if door.template == "/v1/nodes/{id}/claim")
+    tries = [
+        walk.at(door, what, path=path, allowed=[422])
+        for what, path in {
+            "an escaped slash": "/v1/nodes/task-free%2Fclaim",
+            "the same in lower case": "/v1/nodes/task-free%2fclaim",
+            "a line end after the verb": "/v1/nodes/task-free/claim%0A",
+        }.items()
+    ]
+
+    assert await walk.findings(tries) == []
+
+
 async def test_a_slash_at_the_end_leads_nowhere(walk: Walk) -> None:
     tries = [walk.at(door, "a slash", path=door.path(walk.fleet) + "/", allowed=[404]) for door in DOORS]
 

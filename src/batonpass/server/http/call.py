@@ -104,6 +104,7 @@ def endpoint(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
 
     async def answer(request: Request) -> Response:
         try:
+            _require_plain_path(request)
             services: Services = request.app.state.services
             principal = await services.identity.authenticate(_bearer(request))
             return await handler(Call(request, services, principal))
@@ -115,6 +116,16 @@ def endpoint(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
 
     answer.__name__ = handler.__name__
     return answer
+
+
+def _require_plain_path(request: Request) -> None:
+    """Raise `Invalid` for a path that was routed by what its escapes hide: a slash, or a control character.
+
+    Escapes are decoded before a route is found, so an id with a slash in it would reach another route than it names.
+    """
+    raw: bytes = request.scope.get("raw_path") or b""
+    if b"%" in raw and (b"%2f" in raw.lower() or not request.url.path.isprintable()):
+        raise Invalid("path: an escaped slash or control character is in no id", field="id")
 
 
 def flag(asked: Mapping[str, str], name: str) -> bool:
