@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
+from pathlib import Path
 from typing import ClassVar, Final
 
 import pytest
@@ -11,18 +12,19 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
-from batonpass.testing.ablation import ABLATIONS, switched_off
+from batonpass.testing.ablation import ABLATIONS, Ablation, switched_off
 from batonpass.testing.crew import Gathered
 from batonpass.testing.game import Broken, Fate, Game, Run, Way
-from batonpass.testing.tables import InProcess, Processes, in_process
+from batonpass.testing.processes import site_of
+from batonpass.testing.tables import InProcess, Processes, in_process, processes
 
 SEARCH: Final = settings(
     max_examples=60, stateful_step_count=30, suppress_health_check=list(HealthCheck), deadline=None
 )
+SLOW_SEARCH: Final = settings(SEARCH, max_examples=3, stateful_step_count=25, phases=[Phase.generate])
 
-ways = st.builds(
-    Way, fate=st.sampled_from([Fate.ANSWERED] * 4 + [Fate.LOST, Fate.LATER, Fate.TWICE]), at=st.integers(0, 1)
-)
+NETWORK: Final = (*[Fate.ANSWERED] * 5, Fate.LOST, Fate.LATER, Fate.TWICE)
+FAULTS: Final = (*NETWORK, Fate.FAILS, Fate.UNKNOWN)
 
 OF_A_RUN: Final = {
     "launch": 3,
@@ -51,6 +53,7 @@ class Play(RuleBasedStateMachine):
     table: ClassVar[InProcess | Processes]
     agents: ClassVar[str] = "AAB"
     weights: ClassVar[Mapping[str, int]] = {**OF_A_RUN, **OF_OTHERS}
+    fates: ClassVar[tuple[Fate, ...]] = FAULTS
     revoke_first: ClassVar[bool] = True
 
     def __init__(self) -> None:
@@ -68,12 +71,13 @@ class Play(RuleBasedStateMachine):
                 able += [(move, None)] * weight
         return able
 
-    @rule(data=st.data(), way=ways)
-    def move(self, data: st.DataObject, way: Way) -> None:
+    @rule(data=st.data())
+    def move(self, data: st.DataObject) -> None:
         """Make one of the moves that can be made."""
         if not (able := self.choices()):
             return
         move, name = data.draw(st.sampled_from(able))
+        way = Way(data.draw(st.sampled_from(self.fates)), data.draw(st.integers(0, 1)))
         if name is not None:
             self.of_a_run(move, self.runs[name], way, data)
         else:
@@ -107,7 +111,7 @@ class Play(RuleBasedStateMachine):
 
 
 def play(table: InProcess | Processes, how: settings, **choices: object) -> None:
-    """Search at `table`, with a play whose `choices` (agents, weights, revoke_first) differ from the whole one's."""
+    """Search at `table`, with a play that differs from the whole one in its `choices`."""
     machine = type("ThisPlay", (Play,), {"table": table, **choices})
     run_state_machine_as_test(machine, settings=how)
 
@@ -123,6 +127,13 @@ def test_no_play_of_two_siblings_and_a_rival_breaks_an_invariant(table: InProces
     play(table, SEARCH)
 
 
+@pytest.mark.timeout(300)
+def test_no_play_against_servers_that_are_killed_breaks_an_invariant(gathered: Gathered, tmp_path: Path) -> None:
+    """Two processes over one database; each failing message kills its server, which is started again."""
+    with site_of(gathered, tmp_path, servers=2) as site, processes(site) as table:
+        play(table, SLOW_SEARCH)
+
+
 # --- each rule is needed ---------------------------------------------------------------------------------------------
 
 HUNT: Final = settings(SEARCH, max_examples=400, stateful_step_count=16, phases=[Phase.generate])
@@ -133,10 +144,9 @@ HUNT: Final = settings(SEARCH, max_examples=400, stateful_step_count=16, phases=
 def test_with_a_rule_switched_off_the_search_finds_what_it_is_for(gathered_sqlite: Gathered, rule: str) -> None:
     """A search that finds nothing then would prove nothing when it finds nothing with the rule on."""
     ablation = ABLATIONS[rule]
-    choices = {"agents": ablation.agents, "weights": ablation.weights, "revoke_first": ablation.revoke_first}
     with in_process(gathered_sqlite) as table:
         with switched_off(ablation), pytest.raises(Broken) as broken:
-            play(table, HUNT, **choices)
+            play(table, HUNT, **choices_of(ablation))
 
         assert broken.value.name == ablation.breaks, broken.value
 
@@ -146,4 +156,9 @@ def test_with_a_rule_switched_off_the_search_finds_what_it_is_for(gathered_sqlit
 def test_the_same_search_finds_nothing_with_the_rule_on(gathered_sqlite: Gathered, rule: str) -> None:
     ablation = ABLATIONS[rule]
     with in_process(gathered_sqlite) as table:
-        play(table, settings(HUNT, max_examples=25), agents=ablation.agents, weights=ablation.weights)
+        play(table, settings(HUNT, max_examples=25), **choices_of(ablation))
+
+
+def choices_of(ablation: Ablation) -> dict[str, object]:
+    """Return the play that the ablation needs, and no more."""
+    return {name: getattr(ablation, name) for name in ("agents", "weights", "fates", "revoke_first")}

@@ -36,6 +36,7 @@ from batonpass.server.services import leases as lease_services
 from batonpass.server.services import tokens as token_services
 from batonpass.store import fences
 from batonpass.store import leases as lease_store
+from batonpass.testing.game import Fate
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +52,9 @@ class Patch:
 class Ablation:
     """A rule switched off: how, which invariant breaks then, and the moves that are enough to break it.
 
-    `weights` are those moves and how often each is drawn. `revoke_first` off
-    switches the runner's own rule off, which no server can keep for it.
+    `weights` are those moves and how often each is drawn, `fates` what becomes
+    of a message. `revoke_first` off switches the runner's own rule off, which no
+    server can keep for it.
     """
 
     rule: str
@@ -61,6 +63,7 @@ class Ablation:
     weights: Mapping[str, int]
     agents: str = "AA"
     revoke_first: bool = True
+    fates: tuple[Fate, ...] = (Fate.ANSWERED, Fate.ANSWERED, Fate.TWICE)
 
 
 @contextmanager
@@ -209,6 +212,7 @@ ABLATIONS: Final = {
                 Patch(law, "_decide_claim", _claim_that_minds_the_nonce_of_a_reservation),
             ),
             {**LAUNCH, "settle": 6},
+            fates=(Fate.ANSWERED,),
         ),
         Ablation(
             "D2 a heartbeat leaves a reservation",
@@ -226,6 +230,7 @@ ABLATIONS: Final = {
             ),
             {**LAUNCH, "beat": 1, "settle": 6, "deliver": 3},
             agents="A",
+            fates=(Fate.ANSWERED, Fate.ANSWERED, Fate.TWICE, Fate.LATER),
         ),
         Ablation(
             "D2 a resume keeps the epoch",
@@ -239,6 +244,7 @@ ABLATIONS: Final = {
             "fence",
             (Patch(law, "_decide_claim", _claim_that_keeps_a_reservations_epoch),),
             {**LAUNCH, "note": 4, "person": 4, "deliver": 4},
+            fates=(Fate.ANSWERED, Fate.ANSWERED, Fate.LATER),
         ),
         Ablation(
             "D2a a run's token ends with release and reserve",

@@ -41,11 +41,24 @@ class Broken(AssertionError):
         self.name = name
 
 
+class Fate(StrEnum):
+    """What becomes of a message: carried out or not, answered or not; `TWICE` is now, and once more later."""
+
+    ANSWERED = "answered"
+    LOST = "lost"
+    LATER = "later"
+    TWICE = "twice"
+    FAILS = "the server fails before its commit"
+    UNKNOWN = "the server fails after its commit"
+
+
 class Table(Protocol):
     """The servers the game is played against, and a look behind them."""
 
-    def send(self, who: str, method: str, path: str, body: object, *, at: int) -> Answer | None:
-        """Send one request to the server `at` and return its answer, or None when it was lost."""
+    def send(
+        self, who: str, method: str, path: str, body: object, *, at: int, fate: Fate = Fate.ANSWERED
+    ) -> Answer | None:
+        """Send one request to the server `at`, which may fail over it; return its answer, or None when it was lost."""
         ...
 
     def known(self, token: str) -> str:
@@ -141,15 +154,6 @@ class Message:
     run: Run | None = None
     token: str | None = None
     """The run token it is sent under, when it is the child's."""
-
-
-class Fate(StrEnum):
-    """What becomes of a message: carried out and answered, carried out, not yet, or both now and again."""
-
-    ANSWERED = "answered"
-    LOST = "lost"
-    LATER = "later"
-    TWICE = "twice"
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,8 +300,12 @@ class Game:
         if way.fate is Fate.TWICE:
             self.net.append(message)
         before = self.look
-        answer = self.table.send(message.who, message.method, message.path, message.body, at=way.at)
+        answer = self.table.send(message.who, message.method, message.path, message.body, at=way.at, fate=way.fate)
         self.look = self.table.look(self.nodes)
+        if answer is not None and way.fate in FAILING and answer.status == httpx.codes.SERVICE_UNAVAILABLE:
+            unchanged = self.look == before
+            _require(unchanged or way.fate is Fate.UNKNOWN, "commit-iff-200", f"{message.kind} failed, and is there")
+            answer = None
         self._remember(message, before)
         if answer is not None:
             self._judge(message, answer, before)
@@ -349,7 +357,7 @@ class Game:
         if message.kind == "claim" and not run.asked_before and row.kind is Kind.RESERVATION:
             _require(row.holder != f"agent-{run.agent}", "no-lockout", f"{run.name}: {answer.body}")
         tenure = self.tenures.get(message.node)
-        if message.kind == "write" and stands and tenure is not None:
+        if message.kind == "write" and stands and tenure is not None and answer.status == httpx.codes.CONFLICT:
             _require(message.token not in tenure.tokens, "no-false-refusal", f"{run.name}: {answer.body}")
 
     def _judge_write(self, message: Message, before: Look) -> None:
@@ -507,6 +515,7 @@ class Game:
         return f"{self.serial:040x}"
 
 
+FAILING: Final = {Fate.FAILS, Fate.UNKNOWN}
 WRITES: Final = {"write", "note", "write another"}
 CLAIMS: Final = {"claim", "take another", "reattach", "ann's take", "ann's renew", "ben's claim"}
 """What begins a tenure where there is none, whatever becomes of the epoch."""

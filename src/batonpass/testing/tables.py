@@ -11,18 +11,29 @@ from typing import Any, Final
 
 import httpx
 
+from batonpass.core.errors import Unavailable, Unknown
 from batonpass.core.ids import Instant, NodeId, Resource
 from batonpass.core.tokens import PREFIX_HEX_SHOWN, Secret, hash_of
 from batonpass.store import leases, nodes
 from batonpass.store.base import Store
 from batonpass.store.events import events_after
 from batonpass.store.open import open_store
+from batonpass.testing import points
 from batonpass.testing.clock import START, ManualClock, SharedClock
 from batonpass.testing.crew import Answer, Crew, Gathered, crew, task
-from batonpass.testing.game import Look
+from batonpass.testing.game import Fate, Look
 from batonpass.testing.processes import ServerProcess, Site, server_process
 
 EVENTS_MOST: Final = 10_000
+FAULTS: Final[Mapping[tuple[str, Fate], tuple[str, Unavailable]]] = {
+    ("postgres", Fate.FAILS): ("commit.sent", Unavailable("a fault")),
+    ("postgres", Fate.UNKNOWN): ("commit.returned", Unknown("a fault")),
+    ("sqlite", Fate.FAILS): ("group.committing", Unavailable("a fault")),
+    ("sqlite", Fate.UNKNOWN): ("group.committed", Unknown("a fault")),
+}
+"""Where a server in this process fails, and with what."""
+DOOMS: Final[Mapping[tuple[str, Fate], str]] = {key: point for key, (point, _) in FAULTS.items()}
+"""Where a server process is killed."""
 
 
 @dataclass(slots=True)
@@ -75,8 +86,10 @@ class Seats:
             events=self._events,
         )
 
-    def send(self, who: str, method: str, path: str, body: object, *, at: int) -> Answer | None:
-        """Send one request to the server `at` and return its answer, or None when it was lost."""
+    def send(
+        self, who: str, method: str, path: str, body: object, *, at: int, fate: Fate = Fate.ANSWERED
+    ) -> Answer | None:
+        """Send one request to the server `at`, which may fail over it; return its answer, or None when it was lost."""
         raise NotImplementedError
 
     def deal(self) -> tuple[str, ...]:
@@ -106,10 +119,15 @@ class InProcess(Seats):
 
     team: Crew = field(kw_only=True)
 
-    def send(self, who: str, method: str, path: str, body: object, *, at: int) -> Answer:
-        """Send one request to the server `at` and return its answer."""
+    def send(
+        self, who: str, method: str, path: str, body: object, *, at: int, fate: Fate = Fate.ANSWERED
+    ) -> Answer | None:
+        """Send one request to the server `at`, which may fail over it; return its answer."""
         self.team.tokens = self.tokens
-        return self.loop.run_until_complete(self.team.send(who, method, path, body, at=at))
+        with ExitStack() as stack:
+            if (fault := FAULTS.get((self.store.dialect, fate))) is not None:
+                stack.enter_context(points.failing(*fault))
+            return self.loop.run_until_complete(self.team.send(who, method, path, body, at=at))
 
 
 @dataclass(slots=True)
@@ -121,8 +139,17 @@ class Processes(Seats):
     stack: ExitStack = field(kw_only=True)
     client: httpx.Client = field(kw_only=True)
 
-    def send(self, who: str, method: str, path: str, body: object, *, at: int) -> Answer | None:
-        """Send one request to the server `at` and return its answer, or None when the connection broke."""
+    def send(
+        self, who: str, method: str, path: str, body: object, *, at: int, fate: Fate = Fate.ANSWERED
+    ) -> Answer | None:
+        """Send one request to the server `at`, started again if it has died; return its answer, or None if it dies now.
+
+        With a failing `fate` it is killed -9 on the way, before its COMMIT or behind it.
+        """
+        if (doom := DOOMS.get((self.store.dialect, fate))) is not None:
+            self.kill(at, at_point=doom)
+        elif self.running[at].process.poll() is not None:
+            self.kill(at)
         headers = {"Authorization": f"Bearer {self.tokens[who]}"}
         try:
             sent = self.client.request(method, self.running[at].url + path, json=body, headers=headers)
@@ -137,12 +164,6 @@ class Processes(Seats):
         spec = f"{at_point}:kill" if at_point is not None else ""
         again = server_process(self.site.gathered.url, clock=self.site.clock, port=dead.port, points=spec)
         self.running[at] = self.stack.enter_context(again)
-
-    def revive(self) -> None:
-        """Start again whatever server has died at its point."""
-        for at, server in enumerate(self.running):
-            if server.process.poll() is not None:
-                self.kill(at)
 
 
 @contextmanager
