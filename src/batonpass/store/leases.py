@@ -14,7 +14,7 @@ from batonpass.core.policy import EVERY_PROJECT, Policy
 from batonpass.core.values import value
 from batonpass.store.base import Reader, Row, Statement, Tx, as_json, q
 
-LOST_SHOWN_FOR: Final = timedelta(hours=24)
+LOST_SHOWN_FOR: Final = timedelta(hours=1)
 """How long an enumerating renewal reports a lease that lapsed or was taken; after that it simply is not there."""
 POLICIES_LOCK: Final = 0x706F6C696379  # "policy" in ASCII
 COLUMNS: Final = 17
@@ -155,7 +155,7 @@ async def leases_of(tx: Reader, resources: Iterable[Resource]) -> dict[Resource,
 async def candidates_of(
     tx: Reader, holder: HolderId, *, person: PersonId | None, session: str | None, now: Instant
 ) -> list[Resource]:
-    """Return the resources an enumerating verb of `holder` is about: held, lapsed or lost within a day."""
+    """Return the resources an enumerating verb of `holder` is about: held, lapsed or lost within the hour."""
     since = now - LOST_SHOWN_FOR // timedelta(microseconds=1)
     (rows,) = await tx.fetch(q("leases.of_holder", holder=holder, person=person, session=session, since=since))
     return [Resource(row[0]) for row in rows]
