@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import timedelta
 
 import httpx
@@ -9,13 +10,14 @@ import pytest
 from batonpass.client.client import Client
 from batonpass.client.heartbeat import Lost
 from batonpass.client.lease import began, held
-from batonpass.core.errors import AlreadyClaimed, LeaseLost
+from batonpass.core.errors import AlreadyClaimed, Internal, LeaseLost
 from batonpass.core.ids import NodeId
 from batonpass.testing.scripted import ManualSeconds, ScriptedServer, answer, granted, lease, refusal, renewed
 from batonpass.wire.leases import Failed, LeaseBody, LeaseReply, ReleaseReply
 
 NODE = NodeId("task-1")
 RELEASED = answer(ReleaseReply("task-1", "removed"))
+NOTHING_RELEASED = answer(ReleaseReply("task-1", "skipped"))
 MINUTE_MS = 60_000
 
 
@@ -132,6 +134,46 @@ def test_a_tenure_taken_over_unnoticed_is_noticed_at_the_end(client: Client, ser
 
     with pytest.raises(LeaseLost), client.lease(NODE):
         pass
+
+
+def test_a_block_that_slept_through_its_window_asks_before_it_ends_well(
+    client: Client, server: ScriptedServer, clock: ManualSeconds
+) -> None:
+    server.will(
+        granted(lease(epoch=4), in_ms=MINUTE_MS),
+        renewed(failed=[Failed("task-1", "lease_lost", "it lapsed and was taken")]),
+    )
+
+    with pytest.raises(LeaseLost, match="lapsed and was taken"), held(client, NODE, clock=clock):
+        clock.advance(3600)
+
+    assert server.paths() == ["/v1/nodes/task-1/claim", "/v1/queue/renew"]
+
+
+def test_a_release_that_finds_nothing_to_release_ends_the_block_as_lost(client: Client, server: ScriptedServer) -> None:
+    """The tenure ended unnoticed and nobody has the node: the server answers 200, and nothing was removed."""
+    server.will(granted(lease(epoch=4)), NOTHING_RELEASED)
+
+    with pytest.raises(LeaseLost, match="tenure 4 of task-1 had ended"), client.lease(NODE):
+        pass
+
+
+def test_a_release_that_was_not_answered_is_sent_again_at_the_end(client: Client, server: ScriptedServer) -> None:
+    server.will(granted(lease(epoch=4)), refusal(500, "internal", "broke"), RELEASED)
+
+    with client.lease(NODE) as task, suppress(Internal):
+        task.release()
+
+    assert server.paths()[1:] == ["/v1/nodes/task-1/release"] * 2
+
+
+def test_a_refused_reservation_leaves_the_node_to_be_released(client: Client, server: ScriptedServer) -> None:
+    server.will(granted(lease(epoch=4)), refusal(500, "internal", "broke"), RELEASED)
+
+    with pytest.raises(Internal), client.lease(NODE) as task:
+        task.reserve()
+
+    assert server.paths()[1:] == ["/v1/nodes/task-1/reserve", "/v1/nodes/task-1/release"]
 
 
 def test_writes_of_the_block_stand_on_its_tenure(client: Client, server: ScriptedServer) -> None:

@@ -195,6 +195,15 @@ def test_a_stamp_goes_and_a_lease_is_handed_back_under_its_own_tenure_only(place
     assert "readiness" not in place.person.node(node).frontmatter
 
 
+def test_a_release_that_changes_nothing_is_not_taken_for_one(place: Place) -> None:
+    node = place.add("task-1", readiness="agent")
+    fence = place.take(node).fence
+    place.person.release(node, reason="for somebody else")
+
+    with pytest.raises(LeaseLost, match="had ended already"):
+        place.graph.release(fence)
+
+
 def test_somebody_elses_lease_is_not_handed_back(place: Place) -> None:
     node = place.add("task-1", readiness="agent")
     reply = place.person.claim(node)

@@ -23,7 +23,7 @@ from typing import Final
 
 from batonpass.client.client import Client
 from batonpass.client.heartbeat import Heartbeat, Lost, boottime
-from batonpass.core.errors import BatonError
+from batonpass.core.errors import BatonError, LeaseLost
 from batonpass.core.ids import Fence, NodeId, Resource
 from batonpass.wire.leases import LeaseReply
 
@@ -45,6 +45,7 @@ class HeldLease:
         """The client whose writes are refused once the tenure is over."""
         self._plain = client
         self._heartbeat = heartbeat
+        self._handing_back = False
         self._handed_back = False
 
     def __repr__(self) -> str:
@@ -73,17 +74,36 @@ class HeldLease:
 
     def reserve(self) -> LeaseReply:
         """End the tenure and park the node for its holder; the block then hands nothing back."""
-        self._heartbeat.drop(self.fence.resource)
+        self._stop_keeping()
+        reply = self._plain.reserve(self.node, if_epoch=self.epoch)
         self._handed_back = True
-        return self._plain.reserve(self.node, if_epoch=self.epoch)
+        return reply
 
     def release(self) -> None:
-        """Hand the node back now, if this block acquired it; safe twice."""
-        self._heartbeat.drop(self.fence.resource)
+        """Hand the node back now, if this block acquired it; safe twice.
+
+        `LeaseLost` when there was nothing to hand back: the tenure had ended
+        before, and what was done since was not done under it. A release whose
+        first answer got lost reads the same, and is better taken for that than
+        the other way round. After any other error it may be called again.
+        """
+        self._stop_keeping()
         if self._handed_back or not self.acquired:
             return
+        reply = self._plain.release(self.node, if_epoch=self.epoch)
         self._handed_back = True
-        self._plain.release(self.node, if_epoch=self.epoch)
+        if reply.edge != "removed":
+            raise LeaseLost(f"the tenure {self.epoch} of {self.node} had ended before it was handed back")
+
+    def check_at_end(self) -> None:
+        """Check as `check` does, unless the block has begun to hand the node back itself."""
+        if not self._handing_back:
+            self.check()
+
+    def _stop_keeping(self) -> None:
+        # Before the request: a beat that followed it would be told that the tenure is over, and call it lost.
+        self._handing_back = True
+        self._heartbeat.drop(self.fence.resource)
 
 
 @contextmanager
@@ -114,6 +134,8 @@ def held(
             heartbeat.stop()
             _release_after(error, lease)
             raise
+        # While the heartbeat can still ask: a process that slept through the window has noticed nothing.
+        lease.check_at_end()
         heartbeat.stop()
     if lease.lost is not None:
         raise lease.lost.error()

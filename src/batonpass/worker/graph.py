@@ -147,7 +147,7 @@ class Graph(Protocol):
         ...
 
     def release(self, fence: Fence) -> None:
-        """Hand the lease back, if the tenure stands; nothing changes when it has ended."""
+        """Hand the lease back, if the tenure stands; `LeaseLost`, and no change, when it has ended."""
         ...
 
     def mint(self, agent: AgentId, fence: Fence) -> RunToken:

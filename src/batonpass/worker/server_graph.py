@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from batonpass.client.client import Client
 from batonpass.client.heartbeat import Heartbeat, boottime
-from batonpass.core.errors import Internal, NotFound
+from batonpass.core.errors import Internal, LeaseLost, NotFound
 from batonpass.core.ids import AgentId, Fence, HolderId, NodeId, PersonId, Resource
 from batonpass.core.outcome import Resolver
 from batonpass.core.points import reach
@@ -85,8 +85,10 @@ class ServerGraph:
         self._client.set_readiness(NodeId(fence.resource), None, if_epoch=fence.epoch)
 
     def release(self, fence: Fence) -> None:
-        """Hand the lease back, if the tenure stands."""
-        self._client.release(NodeId(fence.resource), if_epoch=fence.epoch)
+        """Hand the lease back, if the tenure stands; `LeaseLost` when it had ended, so that it counts as no release."""
+        reply = self._client.release(NodeId(fence.resource), if_epoch=fence.epoch)
+        if reply.edge != "removed":
+            raise LeaseLost(f"the tenure {fence.epoch} of {fence.resource} had ended already")
 
     def mint(self, agent: AgentId, fence: Fence) -> RunToken:
         """Return the run token of a tenure that has none yet."""
