@@ -21,6 +21,15 @@ def test_a_checkout_knows_its_top_and_its_repository(repo: Repo) -> None:
     assert git.common_dir(at) == repo.folder / ".git"
 
 
+def test_a_folder_whose_name_ends_in_a_line_break_keeps_it(repo: Repo, tmp_path: Path) -> None:
+    folder = tmp_path / "odd\n"
+    repo.git("init", "--quiet", str(folder))
+    at = replace(repo.checkout, folder=folder)
+
+    assert git.top_level(at) == folder
+    assert git.common_dir(at) == folder / ".git"
+
+
 def test_an_inherited_git_dir_leads_no_command_astray(repo: Repo, tmp_path: Path) -> None:
     other = tmp_path / "other"
     repo.git("init", "--quiet", str(other))

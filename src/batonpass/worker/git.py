@@ -215,7 +215,7 @@ def commit_all(at: Checkout, message: str) -> Sha:
 def setting(at: Checkout, name: str) -> str | None:
     """Return what git is configured to for `name` here (``user.email``, say), or None where it is not."""
     done = _git(at, "config", "--get", name, allowed=(0, 1))
-    return _text(done.out).rstrip("\n") or None
+    return _text(done.out).removesuffix("\n") or None
 
 
 def _independent(at: Checkout, commits: Sequence[Sha]) -> tuple[Sha, ...]:
@@ -235,7 +235,8 @@ def _listed(lines: Sequence[str]) -> Listed:
 
 
 def _line(at: Checkout, *command: str) -> str:
-    return _text(_git(at, *command).out).rstrip("\n")
+    # Exactly one: a path may end in a line break of its own.
+    return _text(_git(at, *command).out).removesuffix("\n")
 
 
 def _lines(items: Iterable[str]) -> bytes:
