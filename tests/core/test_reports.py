@@ -115,6 +115,59 @@ def test_a_decline_is_never_read_from_text_that_does_not_shout_it(text: str) -> 
     assert decline is None or ("DECLINED" in text and decline.reason.strip())
 
 
+BLANKS = " " * 2**20
+
+
+@pytest.mark.timeout(2)
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"#{BLANKS}DECLINED: x",
+        f"# DECLINED:{BLANKS}x",
+        f"# DECLINED: x{BLANKS}y",
+        f"# DECLINED: x{BLANKS}#y",
+        f"**DECLINED: x{BLANKS}y",
+        f"** DECLINED: {'**' * 2**19}y",
+        f"CANDIDATE:{BLANKS}art-1 — why",
+        f"CANDIDATE: art-1{BLANKS}— why",
+        f"CANDIDATE: art-1 —{BLANKS}why",
+        f"CANDIDATE: art-1 — x{BLANKS}y",
+        f"{BLANKS}DECLINED: x",
+        f"#{BLANKS}",
+        f"# {'#' * 2**20}x",
+        f"DECLINED: x{BLANKS}y",
+        "DECLINED: " + "\x1b[" * 2**19,
+    ],
+    ids=range(15),
+)
+def test_a_first_line_that_goes_on_and_on_is_a_report_at_once(text: str) -> None:
+    assert reports.parse_decline(text) is None
+    assert reports.parse_candidate(text) is None
+    assert reports.storable(text)
+
+
+@pytest.mark.timeout(2)
+@pytest.mark.parametrize("text", [f"# DECLINED: x{BLANKS}", f"DECLINED: x{BLANKS}\t", f"\n{BLANKS}\n## DECLINED: x ##"])
+def test_blanks_that_nobody_sees_do_not_make_a_decline_longer(text: str) -> None:
+    assert reports.parse_decline(text) == Decline("x")
+
+
+def test_a_declaration_is_one_line_of_4_kib_at_most() -> None:
+    room = reports.DECLARATION_BYTES_MAX - len("DECLINED: ")
+
+    assert reports.parse_decline("DECLINED: " + "é" * (room // 2)) == Decline("é" * (room // 2))
+    assert reports.parse_decline("DECLINED: " + "é" * (room // 2 + 1)) is None
+
+
+@pytest.mark.timeout(2)
+@pytest.mark.parametrize("blanks", [60, 3_000])
+def test_blanks_within_the_limit_are_looked_through(blanks: int) -> None:
+    gap = " " * blanks
+
+    assert reports.parse_decline(f"#{gap}DECLINED: x {gap}y") == (Decline(f"x {gap}y") if blanks == 60 else None)
+    assert reports.parse_candidate(f"CANDIDATE:{gap}art-1 — why") == Candidate(NodeId("art-1"), "why")
+
+
 # What counts as a report
 
 
@@ -143,6 +196,23 @@ def test_a_token_that_the_child_printed_is_not_filed() -> None:
     text = "BATON_TOKEN=bat_agt_9fKq2mXv7LpWz3Rt and bat_pat_AAAABBBBCCCC"
 
     assert reports.storable(text) == "BATON_TOKEN=bat_agt_[redacted] and bat_pat_[redacted]"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\x1b[31mbat_agt_9fKq2mXv7LpWz3Rt\x1b[0m",
+        "\x1b[1mbat_agt_9f\x1b[0m\x1b[32mKq2mXv7LpWz3Rt",
+        "bat_\x1b[0magt_9fKq2mXv7LpWz3Rt",
+        "TOKENbat_agt_9fKq2mXv7LpWz3Rt",
+        "0_bat_agt_9fKq2mXv7LpWz3Rt",
+    ],
+)
+def test_neither_colours_nor_letters_around_it_hide_a_token(text: str) -> None:
+    stored = reports.storable(text)
+
+    assert "Kq2mXv7" not in stored
+    assert stored.endswith("bat_agt_[redacted]")
 
 
 # The report artifact (D19, D20, cases 74, 76, 78)

@@ -23,6 +23,8 @@ BODY_BYTES_MAX: Final = 7_000
 """Of a filed report, everything included; the server's own cap is 8,192."""
 SUMMARY_CHARS_MAX: Final = 460
 """Code points of a filed summary, our own words included; the server's cap is 500."""
+DECLARATION_BYTES_MAX: Final = 4_096
+"""Of a first line that may decline or offer something; a longer one is prose, whatever it opens with."""
 STEM_CHARS_MAX: Final = 40
 REPORT_PREFIX: Final = "art-dispatch-report"
 DECLINE_PREFIX: Final = "find-declined"
@@ -32,15 +34,16 @@ TRUNCATED: Final = "\n\n[report truncated — see the run log for the full text]
 REPLACEMENT: Final = "\ufffd"
 
 _UNSTORABLE: Final = re.compile(r"[\x00\ud800-\udfff]")
-_SECRET: Final = re.compile(r"\b(bat_(?:pat|agt|key)_)[A-Za-z0-9_-]{8,}")
+_SECRET: Final = re.compile(r"(bat_(?:pat|agt|key)_)[A-Za-z0-9_-]{8,}")
 _ANSI: Final = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\^_]")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-_HEADING: Final = re.compile(r" {0,3}#{1,6}[ \t]*(?P<rest>.*?)(?:[ \t]+#+)?[ \t]*")
-_BOLD_LINE: Final = re.compile(r"(?P<mark>\*\*|__)(?P<rest>.+)(?P=mark)[ \t]*")
+# Blanks at the end are stripped before these see a line: whatever follows a `.*` here is its end, so each is linear.
+_HEADING: Final = re.compile(r" {0,3}#{1,6}[ \t]*(?P<rest>.*)")
+_BOLD_LINE: Final = re.compile(r"(?P<mark>\*\*|__)(?P<rest>.+)(?P=mark)")
 _BOLD_LABEL: Final = re.compile(r"(?P<mark>\*\*|__)(?P<label>[A-Z]+)(?::(?P=mark)|(?P=mark):)(?P<rest>.*)")
-_DECLINED: Final = re.compile(r" {0,3}DECLINED:[ \t]+(?P<reason>\S.*?)\s*")
+_DECLINED: Final = re.compile(r" {0,3}DECLINED:[ \t]+(?P<reason>\S.*)")
 _CANDIDATE: Final = re.compile(
-    r" {0,3}CANDIDATE:[ \t]+(?P<resolver>[a-z0-9][a-z0-9-]{0,199})[ \t]+—[ \t]+(?P<why>\S.*?)\s*"
+    r" {0,3}CANDIDATE:[ \t]+(?P<resolver>[a-z0-9][a-z0-9-]{0,199})[ \t]+—[ \t]+(?P<why>\S.*)"
 )
 
 
@@ -111,12 +114,13 @@ class Draft:
 
 
 def storable(text: str) -> str:
-    """Return `text` as the graph can keep it: no NUL, no lone surrogate, no secret of ours.
+    """Return `text` as the graph can keep it: no NUL, no lone surrogate, no terminal code, no secret of ours.
 
     The first two become U+FFFD, as the server would make them. A token that a
-    child printed keeps its prefix only: a report is read by everybody.
+    child printed keeps its prefix only: a report is read by everybody. What
+    stands before a token doesn't hide it, and a colour inside doesn't split it.
     """
-    return _SECRET.sub(r"\1[redacted]", _UNSTORABLE.sub(REPLACEMENT, text))
+    return _SECRET.sub(r"\1[redacted]", _UNSTORABLE.sub(REPLACEMENT, _ANSI.sub("", text)))
 
 
 def is_usable(text: str) -> bool:
@@ -210,14 +214,23 @@ def cut(text: str, *, bytes_max: int = BODY_BYTES_MAX, notice: str = TRUNCATED) 
 
 
 def _declaration(text: str) -> str:
-    line = _first_line(_ANSI.sub("", text.replace("\r", "")).removeprefix("\ufeff"))
+    """Return the first line without its wrappers and without blanks at its end; "" when it is too long to declare."""
+    line = _first_line(_ANSI.sub("", text.replace("\r", "")).removeprefix("\ufeff")).rstrip()
+    if len(line.encode(errors="surrogatepass")) > DECLARATION_BYTES_MAX:
+        return ""
     if heading := _HEADING.fullmatch(line):
-        line = heading["rest"]
+        line = _without_closing_marks(heading["rest"])
     if bold := _BOLD_LINE.fullmatch(line):
-        return bold["rest"]
+        return bold["rest"].rstrip()
     if label := _BOLD_LABEL.fullmatch(line):
         return f"{label['label']}:{label['rest']}"
     return line
+
+
+def _without_closing_marks(heading: str) -> str:
+    """Return a heading's text without the marks that may close it, which stand after a blank."""
+    open_part = heading.rstrip("#")
+    return open_part.rstrip() if open_part.endswith((" ", "\t")) else heading
 
 
 def _first_line(text: str) -> str:
