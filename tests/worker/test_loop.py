@@ -107,7 +107,8 @@ def test_a_command_gets_the_prompt_the_worktree_and_its_own_environment(box: Box
     assert record is not None
     environ, argv, prompt, cwd = json.loads(told.read_text())
     assert argv == ["-c", "argument"]
-    assert "Work on `task-1` — Title of task-1." in prompt
+    assert "Work on `task-1`." in prompt
+    assert '"Title of task-1"' in prompt
     assert "> Text of task-1." in prompt
     assert cwd == record.cwd == str(box.home / "worktrees/project" / record.run_id[:8])
     run = box.home / "runs" / record.run_id
