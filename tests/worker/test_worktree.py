@@ -164,6 +164,28 @@ def stage(tree: Path) -> None:
     subprocess.run(["git", "add", "-A"], cwd=tree, check=True)
 
 
+def change_behind_the_index(tree: Path) -> None:
+    subprocess.run(["git", "update-index", "--assume-unchanged", "README.md"], cwd=tree, check=True)
+    (tree / "README.md").write_text("changed")
+
+
+def change_what_is_skipped(tree: Path) -> None:
+    subprocess.run(["git", "update-index", "--skip-worktree", "README.md"], cwd=tree, check=True)
+    (tree / "README.md").write_text("changed")
+
+
+def check_a_submodule_out(tree: Path) -> None:
+    other = tree.parent / "other"
+    git_as = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "protocol.file.allow=always"]
+    subprocess.run([*git_as, "init", "--quiet", str(other)], check=True)
+    subprocess.run([*git_as, "commit", "--quiet", "--allow-empty", "-m", "x"], cwd=other, check=True)
+    link = subprocess.run(["git", "rev-parse", "HEAD"], cwd=other, check=True, capture_output=True, text=True)
+    (tree / "part").mkdir()
+    subprocess.run(["git", "clone", "--quiet", str(other), str(tree / "part")], check=True)
+    entry = f"160000,{link.stdout.strip()},part"
+    subprocess.run(["git", "update-index", "--add", "--cacheinfo", entry], cwd=tree, check=True)
+
+
 def detach(tree: Path) -> None:
     subprocess.run(["git", "checkout", "--quiet", "--detach"], cwd=tree, check=True)
 
@@ -176,6 +198,8 @@ def detach(tree: Path) -> None:
         (leave_untracked, "untracked: new.py"),
         (leave_ignored, "ignored: local.env"),
         (leave_ignored_folder, "ignored: notes/"),
+        (change_behind_the_index, "not watched by git: README.md"),
+        (change_what_is_skipped, "not watched by git: README.md"),
         (detach, "no branch"),
     ],
 )
@@ -190,6 +214,22 @@ def test_whatever_somebody_could_miss_keeps_the_worktree(
     assert made.path.is_dir()
     worktree_head = git.head(made.inside)
     assert worktree_head.commit == made.base
+
+
+def test_a_submodule_that_is_checked_out_keeps_the_worktree_and_is_named(made: Worktree) -> None:
+    check_a_submodule_out(made.path)
+
+    told = worktree.remove(made)
+
+    assert "git removes no worktree with submodules checked out: part" in told
+    assert (made.path / "part/.git").is_dir()
+
+
+def test_what_a_sparse_checkout_leaves_out_keeps_nobody(repo: Repo, made: Worktree) -> None:
+    repo.git("update-index", "--skip-worktree", "README.md", at=made.path)
+    (made.path / "README.md").unlink()
+
+    assert worktree.remove(made) == ()
 
 
 def test_what_tools_make_anew_keeps_nobody(made: Worktree) -> None:
@@ -252,6 +292,20 @@ def test_commits_no_branch_holds_are_kept_before_the_worktree_goes(repo: Repo, m
     repo.git("reset", "--hard", "--quiet", made.base, at=made.path)
 
     assert worktree.remove(made) == ()
+
+    assert git.commit_of(repo.checkout, "refs/baton/kept/0b101010/0") == lost
+
+
+@pytest.mark.parametrize("name", ["ORIG_HEAD", "refs/worktree/mine", "refs/bisect/bad"])
+def test_commits_only_the_worktrees_own_names_hold_are_kept_too(repo: Repo, tree: Worktree, name: str) -> None:
+    repo.git("config", "core.logAllRefUpdates", "false")
+    worktree.create(tree)
+    lost = repo.commit("thought better of.txt", at=tree.path)
+    repo.git("reset", "--hard", "--quiet", tree.base, at=tree.path)
+    repo.git("update-ref", "-d", "ORIG_HEAD", at=tree.path)
+    repo.git("update-ref", name, lost, at=tree.path)
+
+    assert worktree.remove(tree) == ()
 
     assert git.commit_of(repo.checkout, "refs/baton/kept/0b101010/0") == lost
 

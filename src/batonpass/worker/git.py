@@ -39,6 +39,13 @@ _QUIET: Final = tuple(
     )
     for word in ("-c", setting)
 )
+_GITLINK: Final = "160000"
+"""The mode of an entry of the index that stands for a submodule."""
+_SPARSE: Final = "S"
+"""How git marks an entry that is told not to be in the worktree; lower case marks one assumed to be unchanged."""
+_OWN_NAMES: Final = ("HEAD", "ORIG_HEAD", "REBASE_HEAD")
+_OWN_REFS: Final = ("refs/worktree", "refs/bisect", "refs/rewritten")
+"""What each worktree has of its own, and loses when it is removed."""
 _IN_PROGRESS: Final = (
     "MERGE_HEAD CHERRY_PICK_HEAD REVERT_HEAD BISECT_LOG rebase-merge rebase-apply sequencer index.lock".split()
 )
@@ -75,6 +82,18 @@ class Status:
     changed: tuple[str, ...]
     untracked: tuple[str, ...]
     ignored: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Blind:
+    """What `status` can't be believed about, as paths from the top.
+
+    `unwatched` are tracked files that git was told not to look at, as far as
+    there is something to look at; `submodules` are those checked out here.
+    """
+
+    unwatched: tuple[str, ...]
+    submodules: tuple[str, ...]
 
 
 def top_level(at: Checkout) -> Path:
@@ -136,6 +155,20 @@ def status(at: Checkout) -> Status:
     )
 
 
+def blind_spots(at: Checkout) -> Blind:
+    """Return the tracked files that `status` skips over, and the submodules it doesn't enter."""
+    unwatched, submodules = [], []
+    for line in _text(_git(at, "ls-files", "-z", "-v", "--stage").out).split("\0")[:-1]:
+        facts, _, path = line.partition("\t")
+        mark, mode, *_ = facts.split(" ")
+        if mode == _GITLINK and os.path.lexists(at.folder / path / ".git"):
+            submodules.append(path)
+        # What a sparse checkout leaves out is not here to be missed.
+        elif mark.islower() or (mark == _SPARSE and os.path.lexists(at.folder / path)):
+            unwatched.append(path)
+    return Blind(tuple(unwatched), tuple(submodules))
+
+
 def is_operation_in_progress(at: Checkout) -> bool:
     """Whether a merge, rebase, pick or bisect is under way here, or something holds the index."""
     folder = Path(_line(at, "rev-parse", "--absolute-git-dir"))
@@ -171,15 +204,21 @@ def remove_worktree(at: Checkout, path: Path) -> None:
     _git(at, "worktree", "remove", "--", str(path))
 
 
-def unreferenced(at: Checkout) -> tuple[Sha, ...]:
-    """Return the commits this worktree has been at that no branch, tag or kept reference holds.
+def been_at(at: Checkout) -> frozenset[Sha]:
+    """Return the commits that this worktree alone leads to: where its HEAD is and was, and its own references."""
+    logged = _text(_git(at, "reflog", "show", "--format=%H", "HEAD", "--", allowed=(0, 128)).out).split()
+    own = _text(_git(at, "for-each-ref", "--format=%(refname)", *_OWN_REFS).out).split()
+    named = (commit_of(at, name) for name in (*_OWN_NAMES, *own))
+    return frozenset({*map(Sha, logged), *filter(None, named)})
 
-    They live by its HEAD and reflog alone, and are lost when it is removed.
-    Of commits that build on each other, the last stands for all.
+
+def unreferenced(at: Checkout) -> tuple[Sha, ...]:
+    """Return the commits this worktree leads to that no branch, tag or kept reference holds.
+
+    They live by its reflog and its own references alone, and are lost when it
+    is removed. Of commits that build on each other, the last stands for all.
     """
-    been = _text(_git(at, "reflog", "show", "--format=%H", "HEAD", "--", allowed=(0, 128)).out).split()
-    now = commit_of(at, "HEAD")
-    points = {*been, *([now] if now else [])}
+    points = been_at(at)
     if not points:
         return ()
     named = ("--not", "--branches", "--tags", "--remotes", f"--glob={KEPT}*")

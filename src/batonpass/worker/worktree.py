@@ -148,7 +148,7 @@ def _aside(worktree: Worktree) -> Path:
 
 
 def _reasons_to_keep(inside: Checkout, disposable: Sequence[str]) -> tuple[str, ...]:
-    status = git.status(inside)
+    status, blind = git.status(inside), git.blind_spots(inside)
     ignored = tuple(path for path in status.ignored if not _is_disposable(path, disposable))
     return tuple(
         filter(
@@ -157,6 +157,8 @@ def _reasons_to_keep(inside: Checkout, disposable: Sequence[str]) -> tuple[str, 
                 _listing("modified", status.changed),
                 _listing("untracked", status.untracked),
                 _listing("ignored", ignored),
+                _listing("not watched by git", blind.unwatched),
+                _listing("git removes no worktree with submodules checked out", blind.submodules),
                 "an operation of git is in progress" if git.is_operation_in_progress(inside) else "",
                 _listing("in use by process", tuple(map(str, _inhabitants(inside.folder)))),
             ),
