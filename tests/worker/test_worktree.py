@@ -118,6 +118,24 @@ def test_a_base_that_is_not_there_leaves_neither_folder_nor_branch(repo: Repo, t
     assert repo.refs() == before
 
 
+def test_a_worktree_that_is_not_what_it_should_be_leaves_neither_folder_nor_branch(
+    repo: Repo, tree: Worktree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, head = repo.refs(), git.head
+
+    def elsewhere(at: git.Checkout) -> git.Head:
+        return replace(head(at), ref="refs/heads/other")
+
+    monkeypatch.setattr(git, "head", elsewhere)
+
+    with pytest.raises(WorktreeRefused, match="is on refs/heads/other"):
+        worktree.create(tree)
+
+    assert not tree.path.exists()
+    assert repo.refs() == before
+    assert len(git.worktrees(repo.checkout)) == 1
+
+
 # Removing one
 
 
@@ -319,3 +337,36 @@ def test_discarding_undoes_what_creating_did(repo: Repo, made: Worktree) -> None
 
 def test_commits_cannot_be_counted_without_the_branch(tree: Worktree) -> None:
     assert worktree.commit_count(tree) is None
+
+
+def commit_detached(repo: Repo, tree: Path) -> None:
+    repo.git("checkout", "--quiet", "--detach", at=tree)
+    repo.commit("work.txt", at=tree)
+
+
+def commit_on_another_branch_and_come_back(repo: Repo, tree: Path) -> None:
+    repo.git("checkout", "--quiet", "-b", "other", at=tree)
+    repo.commit("work.txt", at=tree)
+    repo.git("checkout", "--quiet", "-", at=tree)
+
+
+def commit_and_reset(repo: Repo, tree: Path) -> None:
+    repo.commit("work.txt", at=tree)
+    repo.git("reset", "--hard", "--quiet", "HEAD~", at=tree)
+
+
+def only_leave_the_branch(repo: Repo, tree: Path) -> None:
+    repo.git("checkout", "--quiet", "-b", "other", at=tree)
+
+
+@pytest.mark.parametrize(
+    "act", [commit_detached, commit_on_another_branch_and_come_back, commit_and_reset, only_leave_the_branch]
+)
+def test_commits_that_may_be_elsewhere_are_not_counted_as_none(
+    repo: Repo, made: Worktree, act: Callable[[Repo, Path], None]
+) -> None:
+    assert worktree.commit_count(made) == 0
+
+    act(repo, made.path)
+
+    assert worktree.commit_count(made) is None

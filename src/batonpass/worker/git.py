@@ -135,6 +135,13 @@ def count_commits(at: Checkout, *, since: Sha, until: str) -> int:
     return int(_line(at, "rev-list", "--count", "--end-of-options", f"{since}..{until}"))
 
 
+def has_been_beyond(at: Checkout, since: Sha) -> bool:
+    """Whether this worktree leads to a commit that `since` has not, on whatever branch or on none."""
+    points = been_at(at)
+    listed = _git(at, "rev-list", "--ignore-missing", "--max-count=1", "--stdin", stdin=_lines([*points, f"^{since}"]))
+    return bool(listed.out)
+
+
 def status(at: Checkout) -> Status:
     """Return what is modified, untracked and ignored here; a file that was only touched is none of these."""
     out = _git(

@@ -70,7 +70,11 @@ def create(worktree: Worktree) -> None:
     except (GitFailed, TimedOut) as error:
         discard(worktree)
         raise WorktreeRefused(f"no worktree could be made: {error.message}") from error
-    verify(worktree)
+    try:
+        verify(worktree)
+    except BaseException:
+        _take_back(worktree)
+        raise
 
 
 def verify(worktree: Worktree) -> None:
@@ -93,11 +97,22 @@ def verify(worktree: Worktree) -> None:
 
 
 def commit_count(worktree: Worktree) -> int | None:
-    """Return how many commits the run's branch has beyond its base, or None when that can't be read."""
+    """Return how many commits the run's branch has beyond its base, or None when that can't be told.
+
+    A branch without any is only believed when the folder stands on it and
+    never stood on anything newer: commits made elsewhere are commits too (D18).
+    """
     try:
-        return git.count_commits(worktree.repository, since=worktree.base, until=worktree.branch)
+        count = git.count_commits(worktree.repository, since=worktree.base, until=worktree.branch)
+        return None if count == 0 and _may_have_committed_elsewhere(worktree) else count
     except WorkerError:
         return None
+
+
+def _may_have_committed_elsewhere(worktree: Worktree) -> bool:
+    if not os.path.lexists(worktree.path):
+        return False
+    return git.head(worktree.inside).ref != worktree.branch or git.has_been_beyond(worktree.inside, worktree.base)
 
 
 def discard(worktree: Worktree) -> tuple[str, ...]:
@@ -164,6 +179,13 @@ def _reasons_to_keep(inside: Checkout, disposable: Sequence[str]) -> tuple[str, 
             ),
         )
     )
+
+
+def _take_back(worktree: Worktree) -> None:
+    """Remove what was added just now and found wrong: git refuses if anything was changed in it."""
+    with suppress(WorkerError):
+        git.remove_worktree(worktree.repository, worktree.path)
+        _drop_untouched_branch(worktree)
 
 
 def _drop_untouched_branch(worktree: Worktree) -> tuple[str, ...]:
