@@ -13,6 +13,7 @@ import pytest
 from batonpass.core.outcome import Terminal
 from batonpass.testing.fleet import Fleet, WorkerProcess, fleet
 from batonpass.testing.graph import MemoryGraph
+from batonpass.testing.points import wait_paused
 from batonpass.testing.repos import Repo
 from batonpass.worker import proc
 from batonpass.worker.app import run_once
@@ -79,6 +80,36 @@ def test_the_second_signal_stops_the_run_and_settles_it(box: Fleet) -> None:
     ((_, record),) = box.runs("second")
     assert (record.stopped_for, record.terminal_state) == (Stopped.INTERRUPTED, Terminal.REPORTED)
     assert box.related(node) == [record.report_node_id]
+    assert not box.is_leased(node)
+
+
+def test_a_terminal_that_goes_away_stops_the_run_and_settles_it(box: Fleet) -> None:
+    node = box.add_item("task-hup", project="hup")
+
+    with box.worker("sh", "-c", script_that_waits(box, "hup"), project="hup") as worker:
+        when_ready(box, "hup")
+        send(worker, signal.SIGHUP, expect="stopping the run")
+        worker.process.send_signal(signal.SIGHUP)
+        assert worker.died() == 0
+
+    ((_, record),) = box.runs("hup")
+    assert (record.stopped_for, record.terminal_state) == (Stopped.INTERRUPTED, Terminal.REPORTED)
+    assert not proc.Crew(record.run_id).look()
+    assert not box.is_leased(node)
+
+
+def test_a_signal_while_the_claim_is_under_way_gives_back_what_it_brought(box: Fleet) -> None:
+    node = box.add_item("task-early", project="early")
+    paused = box.folder / "early-paused"
+
+    with box.worker("true", project="early", points=f"claim.sent:pause={paused}") as worker:
+        wait_paused(paused)
+        worker.process.send_signal(signal.SIGTERM)
+        paused.unlink()
+        assert worker.died() == 0
+
+    ((_, record),) = box.runs("early")
+    assert (record.state, record.stopped_for) == (State.FAILED_LAUNCH, Stopped.INTERRUPTED)
     assert not box.is_leased(node)
 
 

@@ -489,6 +489,67 @@ def test_a_lost_lease_stops_the_child_and_releases_nothing(box: Box, monkeypatch
     assert not proc.Crew(record.run_id).look()
 
 
+def test_a_worker_that_is_told_to_stop_while_it_settles_takes_nothing(box: Box) -> None:
+    box.graph.add_item("task-1")
+    worker = box.worker("true")
+    worker.stopping.set()
+
+    with pytest.raises(KeyboardInterrupt):
+        loop.tick(worker)
+
+    assert box.graph.done("next") == []
+    assert box.journal.runs() == ()
+    assert box.said == ["told to stop: nothing is taken"]
+
+
+def test_a_worker_that_is_told_to_stop_while_it_looks_takes_nothing(box: Box) -> None:
+    box.graph.add_item("task-1")
+    worker = box.worker("true")
+    box.graph.failing["page"] = worker.stopping.set
+
+    with pytest.raises(KeyboardInterrupt):
+        loop.tick(worker)
+
+    assert box.graph.done("next") == []
+
+
+@pytest.mark.parametrize("point", ["lease.taken", "token.minted", "worktree.added"])
+def test_a_worker_that_is_told_to_stop_before_the_child_starts_hands_back(
+    box: Box, point: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    box.graph.add_item("task-1")
+    before = box.traces()
+    worker = box.worker("touch", str(box.scratch / "ran"))
+    monkeypatch.setitem(points.armed, point, worker.stopping.set)
+
+    record = loop.tick(worker)
+
+    assert record is not None
+    assert (record.state, record.stopped_for, record.lease_released) == (
+        State.FAILED_LAUNCH,
+        Stopped.INTERRUPTED,
+        True,
+    )
+    assert box.traces() == before
+    assert not (box.scratch / "ran").exists()
+    assert box.journal.unsettled() == ()
+
+
+def test_a_run_whose_worker_cannot_speak_is_not_left_alone(box: Box) -> None:
+    box.graph.add_item("task-1")
+    worker = replace(box.worker("sleep", "3600"), say=unspeakable)
+
+    with pytest.raises(BrokenPipeError):
+        loop.tick(worker)
+
+    (run,) = box.journal.unsettled()
+    assert not proc.Crew(run.read().run_id).look()
+
+
+def unspeakable(line: str) -> None:
+    raise BrokenPipeError(line)
+
+
 def test_an_interrupted_run_is_stopped_and_settled(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
     node = box.graph.add_item("task-1")
     when_ready(box, box.interrupted.set, monkeypatch)

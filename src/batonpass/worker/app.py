@@ -30,18 +30,29 @@ def run_once(
     is `baton work --once`: it blocks for as long as the run lasts. `say` gets
     lines for a person. `owns_process` says that this process does nothing
     else: it then listens to SIGINT and SIGTERM (the first lets the run finish,
-    the second stops it, the third ends the worker on the spot) and becomes the
-    reaper of its run's orphans. `LaunchRefused` when nothing can be launched
+    or nothing begin; the second stops the run, the third ends the worker on the
+    spot) and to SIGHUP (which stops the run at once), and becomes the reaper of
+    its run's orphans. `KeyboardInterrupt` when it was told to stop before it
+    took anything. `LaunchRefused` when nothing can be launched
     here; errors of the server are raised as they come.
     """
     order = replace(
         order, command=_located(order.command, order.folder), adopts=owns_process and proc.become_subreaper()
     )
-    interrupted = threading.Event()
-    worker = Worker(graph, settings, order, now=_now, clock=time.monotonic, interrupted=interrupted, say=say)
+    interrupted, stopping = threading.Event(), threading.Event()
+    worker = Worker(
+        graph,
+        settings,
+        order,
+        now=_now,
+        clock=time.monotonic,
+        interrupted=interrupted,
+        say=say,
+        stopping=stopping,
+    )
     if not owns_process:
         return tick(worker)
-    with _signals(interrupted, say):
+    with _signals(stopping, interrupted):
         return tick(worker)
 
 
@@ -53,24 +64,30 @@ def _located(command: tuple[str, ...], folder: Path) -> tuple[str, ...]:
 
 
 @contextmanager
-def _signals(interrupted: threading.Event, say: Callable[[str], None]) -> Iterator[None]:
-    """Turn SIGINT and SIGTERM into: finish this run, then stop it, then give up."""
+def _signals(stopping: threading.Event, interrupted: threading.Event) -> Iterator[None]:
+    """Turn SIGINT and SIGTERM into: take nothing more, then stop the run, then give up; SIGHUP into the second.
+
+    A handler runs between any two steps of the program, perhaps in the middle
+    of a line being printed: it leaves a mark and says nothing.
+    """
     count = 0
 
     def handle(number: int, _: FrameType | None) -> None:
         nonlocal count
-        count += 1
-        name = signal.Signals(number).name
-        match count:
-            case 1:
-                say(f"{name}: the run is finished first; once more to stop it")
-            case 2:
-                say(f"{name}: stopping the run and settling it; once more to leave it to the next start")
-                interrupted.set()
-            case _:
-                raise KeyboardInterrupt
+        # A terminal that goes away may say so twice, and is never a reason to leave a run unsettled.
+        count = max(count, 2) if number == signal.SIGHUP else count + 1
+        stopping.set()
+        if count >= 2:  # noqa: PLR2004 — the second signal
+            interrupted.set()
+        if count > 2:  # noqa: PLR2004
+            raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    if before[signal.SIGHUP] is signal.SIG_IGN:
+        # Whoever started us with nohup wants the work to outlive the terminal.
+        del before[signal.SIGHUP]
+    for number in before:
+        signal.signal(number, handle)
     try:
         yield
     finally:

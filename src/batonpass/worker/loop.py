@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, assert_never
 
@@ -26,7 +26,7 @@ from batonpass.worker.dispatch.launch import Ground, Launched, Launcher, NotLaun
 from batonpass.worker.dispatch.supervisor import Watched, supervise
 from batonpass.worker.errors import RunBusy, WorkerError
 from batonpass.worker.graph import Caller, Graph, Taken
-from batonpass.worker.journal import HeldRun, Journal, RunFolder, RunRecord, State
+from batonpass.worker.journal import HeldRun, Journal, RunFolder, RunRecord, State, Stopped
 from batonpass.worker.outcome import Settler, settle
 from batonpass.worker.proc import Crew
 from batonpass.worker.select import Choice, choose
@@ -45,8 +45,8 @@ class Worker:
     """What a worker works with.
 
     `now` is the time that records show, `clock` counts seconds and is never
-    set. `interrupted` ends the run that is followed. `say` gets a line for a
-    person at every turn.
+    set. `stopping` says that nothing more is to be taken, `interrupted` ends the
+    run that is followed as well. `say` gets a line for a person at every turn.
     """
 
     graph: Graph
@@ -56,6 +56,7 @@ class Worker:
     clock: Callable[[], float]
     interrupted: threading.Event
     say: Callable[[str], None]
+    stopping: threading.Event = field(default_factory=threading.Event)
 
     @property
     def journal(self) -> Journal:
@@ -64,8 +65,14 @@ class Worker:
 
 
 def tick(worker: Worker) -> RunRecord | None:
-    """Do one round, and return the record of the run it made, or None when there was nothing to take."""
+    """Do one round, and return the record of the run it made, or None when there was nothing to take.
+
+    A worker that is told to stop before its run's child has started takes
+    nothing, or hands back what it took: `KeyboardInterrupt` in the first case,
+    and in the second a record that says so.
+    """
     reap(worker)
+    _require_going(worker)
     ground = launch.survey(worker.order, worker.settings)
     caller = worker.graph.caller()
     agent = launch.require_agent(caller)
@@ -74,6 +81,7 @@ def tick(worker: Worker) -> RunRecord | None:
         if not choice.candidates:
             _tell_skipped(worker, choice)
             return None
+        _require_going(worker)
         record = _try(worker, choice, ground=ground, caller=caller)
         if record is not None:
             return record
@@ -97,6 +105,12 @@ def look(worker: Worker, agent: AgentId) -> Choice:
         if choice.candidates or not page.more or limit >= PAGE_MAX:
             return choice
         limit = min(2 * limit, PAGE_MAX)
+
+
+def _require_going(worker: Worker) -> None:
+    if worker.stopping.is_set():
+        worker.say("told to stop: nothing is taken")
+        raise KeyboardInterrupt
 
 
 def _take_up(worker: Worker, run: RunFolder) -> RunRecord | None:
@@ -155,9 +169,11 @@ def _claim(worker: Worker, run: HeldRun, choice: Choice) -> Taken | None:
 
 
 def _see_through(worker: Worker, run: HeldRun, taken: Taken, *, ground: Ground) -> RunRecord:
-    launcher = Launcher(worker.graph, worker.settings, worker.now)
+    launcher = Launcher(worker.graph, worker.settings, worker.now, worker.stopping)
     match launch.launch(launcher, run, taken, order=worker.order, ground=ground):
         case NotLaunched(record):
+            if worker.stopping.is_set():
+                record = run.change(record, stopped_for=Stopped.INTERRUPTED)
             worker.say(told(record))
             return record
         case Launched() as launched:
@@ -169,9 +185,9 @@ def _see_through(worker: Worker, run: HeldRun, taken: Taken, *, ground: Ground) 
 def _follow(worker: Worker, run: HeldRun, launched: Launched) -> RunRecord:
     """Follow a run to its settlement; what ends this early stops the child and leaves the rest to the next start."""
     record, child = launched.record, launched.child
-    worker.say(f"{record.name}: at work in {record.cwd} (run {record.run_id})")
     try:
-        watched = Watched(child, launched.heart, worker.interrupted)
+        worker.say(f"{record.name}: at work in {record.cwd} (run {record.run_id})")
+        watched = Watched(child, launched.heart, worker.interrupted, notice=_Notice(worker).look)
         supervise(run, record, watched, settings=worker.settings, now=worker.now, clock=worker.clock)
         record = settle(_settler(worker), run, child.crew)
     except BaseException:
@@ -181,6 +197,28 @@ def _follow(worker: Worker, run: HeldRun, launched: Launched) -> RunRecord:
         launched.heart.stop()
     worker.say(told(record))
     return record
+
+
+class _Notice:
+    """What a person hears of the signals that came while a run is followed, each once.
+
+    The signal may have come in the middle of a line that was being printed, so
+    the one who heard it only leaves a mark, and this speaks of it in its turn.
+    """
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self._told_first = self._told_second = False
+
+    def look(self) -> None:
+        """Say what is new."""
+        if self._worker.interrupted.is_set():
+            if not self._told_second:
+                self._told_first = self._told_second = True
+                self._worker.say("stopping the run and settling it; once more to leave it to the next start")
+        elif self._worker.stopping.is_set() and not self._told_first:
+            self._told_first = True
+            self._worker.say("the run is finished first; once more to stop it")
 
 
 def _settler(worker: Worker) -> Settler:

@@ -17,10 +17,11 @@ nobody has, and an untouched worktree. The next start settles it from the record
 from __future__ import annotations
 
 import shutil
+import threading
 import uuid
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -86,11 +87,12 @@ class NotLaunched:
 
 @dataclass(frozen=True, slots=True)
 class Launcher:
-    """What a launch works with; `now` is the time that records show."""
+    """What a launch works with; `now` is the time that records show, `stopping` calls it off until the child starts."""
 
     graph: Graph
     settings: Settings
     now: Callable[[], datetime]
+    stopping: threading.Event = field(default_factory=threading.Event)
 
 
 def survey(order: Order, settings: Settings) -> Ground:
@@ -183,6 +185,7 @@ class _Launch:
         self._settings = launcher.settings
         self._graph = launcher.graph
         self._now = launcher.now
+        self._stopping = launcher.stopping
         self._run = run
         self._taken = taken
         self._order = order
@@ -210,6 +213,8 @@ class _Launch:
         reach("worktree.added")
         if (why := heart.lost()) is not None:
             raise LaunchRefused(f"the lease was lost before the child could be started: {why}")
+        if self._stopping.is_set():
+            raise LaunchRefused("the worker was told to stop before the child was started")
         child = self._start(record, token, text)
         undo.callback(child.stop, self._settings.graces)
         return _Ready(record, child, heart)

@@ -43,11 +43,15 @@ CPU_SHARE_MIN: Final = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What the supervisor keeps an eye on: the child, its heartbeat, and whether the worker is to end."""
+    """What the supervisor keeps an eye on: the child, its heartbeat, and whether the worker is to end.
+
+    `notice` is called at every look, before anything follows from it.
+    """
 
     child: Child
     heart: Heart
     interrupted: threading.Event
+    notice: Callable[[], None] = lambda: None
 
 
 def supervise(
@@ -66,6 +70,7 @@ def supervise(
     life = _Life(run, watched.child, clock=clock)
     began_s = clock()
     while (ended := watched.child.wait(TICK_S)) is None:
+        watched.notice()
         reason = _stop_reason(watched, settings=settings, age_s=clock() - began_s, idle_s=life.idle_s())
         if reason is not None:
             return run.change(record, **_stopped(watched, reason, settings=settings, now=now()))
