@@ -69,7 +69,26 @@ def test_an_address_has_one_form(text: str, expected: str) -> None:
     assert config.parse_address(text, source="x") == expected
 
 
-@pytest.mark.parametrize("text", ["a.test", "ftp://a.test", "https://", "/var/run/baton.sock", "sqlite:///x"])
+@pytest.mark.parametrize("named", ["~nosuch-person/x", "~nosuch-person"])
+def test_a_home_in_nobodys_home_is_refused_in_words(named: str) -> None:
+    with pytest.raises(ConfigError, match=r"^BATON_HOME: .*~nosuch-person.*name a whole path"):
+        config.load({"BATON_HOME": named})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a.test",
+        "ftp://a.test",
+        "https://",
+        "/var/run/baton.sock",
+        "sqlite:///x",
+        "http://[::1",
+        "http://a.test:port",
+        "http://a.test:99999",
+        "http://a.test:0",
+    ],
+)
 def test_what_is_no_address_is_refused_by_its_source(text: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"^BATON_SERVER: .* is no server's address"):
         config.load(environ(tmp_path, BATON_SERVER=text))

@@ -120,16 +120,25 @@ def load(environ: Mapping[str, str], *, server: str | None = None) -> Config:
 
 
 def home_of(environ: Mapping[str, str]) -> Path:
-    """Return the home folder, which need not exist."""
+    """Return the home folder, which need not exist; `ConfigError` when it is said to be in nobody's."""
     named = environ.get(HOME)
-    return Path(named).expanduser().absolute() if named else Path("~/.baton").expanduser()
+    try:
+        return Path(named).expanduser().absolute() if named else Path("~/.baton").expanduser()
+    except RuntimeError as error:
+        folder = shown(named or "~")
+        raise ConfigError(f"{HOME}: nobody knows whose home {folder} is in; name a whole path") from error
 
 
 def parse_address(text: str, *, source: str) -> str:
     """Return a server's address in the one form in which addresses are compared; `ConfigError` if it is none."""
-    parts = urlsplit(text.strip())
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ConfigError(f"{source}: {shown(text)} is no server's address; write http://host:port or https://host")
+    none = ConfigError(f"{source}: {shown(text)} is no server's address; write http://host:port or https://host")
+    try:
+        parts = urlsplit(text.strip())
+        port = parts.port
+    except ValueError as error:  # a bracket that isn't closed, a port that is no number
+        raise none from error
+    if parts.scheme not in {"http", "https"} or not parts.hostname or port == 0:
+        raise none
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
         raise ConfigError(f"{source}: an address holds no user, password or query; the token goes into {TOKEN}")
     return f"{parts.scheme}://{parts.netloc.lower()}{parts.path.rstrip('/')}"
