@@ -67,9 +67,20 @@ class Play(RuleBasedStateMachine):
         for move, weight in self.weights.items():
             if move in OF_A_RUN:
                 able += [(move, name) for name, run in self.runs.items() if run.may(move)] * weight
-            elif move not in {"deliver", "drop"} or self.game.net:
+            elif self.can(move):
                 able += [(move, None)] * weight
         return able
+
+    def can(self, move: str) -> bool:
+        match move:
+            case "deliver" | "drop":
+                return bool(self.game.net)
+            case "back_up":
+                return not self.game.backed_up
+            case "restore":
+                return self.game.backed_up and not self.game.restored
+            case _:
+                return True
 
     @rule(data=st.data())
     def move(self, data: st.DataObject) -> None:
@@ -104,8 +115,8 @@ class Play(RuleBasedStateMachine):
                 self.game.deliver(data.draw(st.integers(0, len(self.game.net) - 1)), way)
             case "drop":
                 self.game.drop(data.draw(st.integers(0, len(self.game.net) - 1)))
-            case "lapse":
-                self.game.lapse()
+            case "lapse" | "back_up" | "restore":
+                getattr(self.game, move)()
             case _:
                 self.game.advance(timedelta(minutes=data.draw(st.sampled_from([-60, -1, 1, 20, 44, 60]))))
 
@@ -132,6 +143,14 @@ def test_no_play_against_servers_that_are_killed_breaks_an_invariant(gathered: G
     """Two processes over one database; each failing message kills its server, which is started again."""
     with site_of(gathered, tmp_path, servers=2) as site, processes(site) as table:
         play(table, SLOW_SEARCH)
+
+
+@pytest.mark.timeout(300)
+def test_no_play_in_which_history_goes_back_breaks_an_invariant(gathered_sqlite: Gathered) -> None:
+    """The database is restored from a copy of itself, in the middle of everything (D46)."""
+    restores = {**OF_A_RUN, **OF_OTHERS, "back_up": 1, "restore": 1}
+    with in_process(gathered_sqlite) as table:
+        play(table, settings(SEARCH, max_examples=15, stateful_step_count=20), weights=restores)
 
 
 # --- each rule is needed ---------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ stands here in a rule's place is what earlier drafts of the protocol had.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
@@ -17,6 +17,7 @@ from unittest import mock
 
 from batonpass.core import leases as law
 from batonpass.core import tokens as token_law
+from batonpass.core.clock import Clock
 from batonpass.core.errors import AlreadyClaimed
 from batonpass.core.identity import Principal
 from batonpass.core.ids import Fence, Instant, TokenHash
@@ -36,6 +37,8 @@ from batonpass.server.services import leases as lease_services
 from batonpass.server.services import tokens as token_services
 from batonpass.store import fences
 from batonpass.store import leases as lease_store
+from batonpass.store import restore as restoration
+from batonpass.store.migrate import Migration, Session
 from batonpass.testing.game import Fate
 
 
@@ -199,6 +202,13 @@ def _left_in_the_lease(*_: object) -> None:
     """Leave the revoked token's name in the lease row."""
 
 
+def _the_same_incarnation(
+    session: Session, later: Iterable[Migration], *, before: str, clock: Clock
+) -> restoration.RestoreReport:
+    del later, clock
+    return restoration.RestoreReport(session.dialect, schema=1, upgraded=(), incarnation=before, before=before)
+
+
 LAUNCH: Final = {"launch": 4, "mint": 4}
 
 ABLATIONS: Final = {
@@ -304,6 +314,14 @@ ABLATIONS: Final = {
             (Patch(token_services, "_unname_in_lease", _left_in_the_lease),),
             {**LAUNCH, "write": 4, "settle": 4},
             agents="A",
+        ),
+        Ablation(
+            "D46 a new incarnation ends every tenure",
+            "epoch-up",
+            (Patch(restoration, "_begin_anew", _the_same_incarnation),),
+            {"launch": 2, "back_up": 4, "restore": 4},
+            agents="AB",
+            fates=(Fate.ANSWERED,),
         ),
     )
 }

@@ -73,6 +73,14 @@ class Table(Protocol):
         """Return what is committed about `nodes`."""
         ...
 
+    def back_up(self) -> None:
+        """Copy the database."""
+        ...
+
+    def restore(self) -> None:
+        """Go back to the copy, in a new incarnation."""
+        ...
+
     def moment(self) -> Instant:
         """Return what the clock reads."""
         ...
@@ -188,6 +196,9 @@ class Game:
         self.working: dict[tuple[str, str], Run] = {}
         self.seen_nonces: dict[str, int] = {}
         self.answered_commits: set[str] = set()
+        self.highest = dict.fromkeys(nodes, 0)
+        self.backed_up = False
+        self.restored = False
         self.revoke_first = revoke_first
         self.serial = 0
         self.look = table.look(nodes)
@@ -290,6 +301,18 @@ class Game:
     def advance(self, span: timedelta) -> None:
         """Move the clock, backwards too."""
         self.table.advance(span)
+
+    def back_up(self) -> None:
+        """Copy the database; what happens from here on may be lost history."""
+        self.table.back_up()
+        self.backed_up = True
+
+    def restore(self) -> None:
+        """Go back to the copy. Who acquired in the history that is lost was told so all the same (D46)."""
+        self.table.restore()
+        self.restored = True
+        self.look = self.table.look(self.nodes)
+        self.answered_commits &= set(self.look.commits[self.nodes[0]])
 
     # --- carrying out -------------------------------------------------------------------------------------------
 
@@ -395,6 +418,8 @@ class Game:
             if message.kind == "revoke" and run is not None and run.token is not None and node == run.node:
                 self._forget_token(node, run)
             _require(row.epoch in {was.epoch, was.epoch + 1}, "epoch-up", f"{was} became {row}")
+            _require(row.epoch == was.epoch or row.epoch > self.highest[node], "epoch-up", f"{row.epoch} once more")
+            self.highest[node] = max(self.highest[node], row.epoch)
             if row.epoch > was.epoch or (message.kind in CLAIMS and was.kind is not row.kind is Kind.CLAIM):
                 begun_by = None if message.kind == "reattach" else run
                 self.tenures[node] = Tenure(row.epoch, begun_by, message.who)

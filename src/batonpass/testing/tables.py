@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, Final
 
 import httpx
@@ -15,9 +16,11 @@ from batonpass.core.errors import Unavailable, Unknown
 from batonpass.core.ids import Instant, NodeId, Resource
 from batonpass.core.tokens import PREFIX_HEX_SHOWN, Secret, hash_of
 from batonpass.store import leases, nodes
+from batonpass.store.backup import backup
 from batonpass.store.base import Store
 from batonpass.store.events import events_after
-from batonpass.store.open import open_store
+from batonpass.store.open import open_store, sqlite_path
+from batonpass.store.restore import restore
 from batonpass.testing import points
 from batonpass.testing.clock import START, ManualClock, SharedClock
 from batonpass.testing.crew import Answer, Crew, Gathered, crew, task
@@ -67,6 +70,14 @@ class Seats:
         """Move the clock."""
         self.clock.advance(span)
 
+    def back_up(self) -> None:
+        """Copy the database."""
+        raise NotImplementedError
+
+    def restore(self) -> None:
+        """Go back to the copy, in a new incarnation."""
+        raise NotImplementedError
+
     def look(self, items: tuple[str, ...]) -> Look:
         """Return what is committed about `items`."""
         return self.loop.run_until_complete(self._look(items))
@@ -115,9 +126,12 @@ class Seats:
 
 @dataclass(slots=True)
 class InProcess(Seats):
-    """Servers in this process."""
+    """Servers in this process. Backups are of SQLite files only, which can be replaced."""
 
+    gathered: Gathered = field(kw_only=True)
     team: Crew = field(kw_only=True)
+    stack: AsyncExitStack = field(kw_only=True)
+    copy: Path | None = None
 
     def send(
         self, who: str, method: str, path: str, body: object, *, at: int, fate: Fate = Fate.ANSWERED
@@ -128,6 +142,21 @@ class InProcess(Seats):
             if (fault := FAULTS.get((self.store.dialect, fate))) is not None:
                 stack.enter_context(points.failing(*fault))
             return self.loop.run_until_complete(self.team.send(who, method, path, body, at=at))
+
+    def back_up(self) -> None:
+        """Copy the database."""
+        self.copy = sqlite_path(self.gathered.url).with_suffix(".copy")
+        backup(self.gathered.url, self.copy, force=True)
+
+    def restore(self) -> None:
+        """Stop the servers, go back to the copy, and start them again."""
+        assert self.copy is not None, "nothing was copied"
+        self.loop.run_until_complete(self.stack.aclose())
+        restore(self.copy, self.gathered.url, replace=True, clock=self.clock)
+        self.team = self.loop.run_until_complete(
+            self.stack.enter_async_context(crew(self.gathered, clock=self.clock, servers=2))
+        )
+        self.store, self._events = self.team.server.store, 0
 
 
 @dataclass(slots=True)
@@ -169,11 +198,12 @@ class Processes(Seats):
 @contextmanager
 def in_process(gathered: Gathered) -> Iterator[InProcess]:
     """Give a table of two servers in this process."""
-    loop, clock = asyncio.new_event_loop(), ManualClock()
-    stack = AsyncExitStack()
+    loop, clock, stack = asyncio.new_event_loop(), ManualClock(), AsyncExitStack()
     try:
         team = loop.run_until_complete(stack.enter_async_context(crew(gathered, clock=clock, servers=2)))
-        yield InProcess(dict(gathered.tokens), clock, loop, team.server.store, team=team)
+        yield InProcess(
+            dict(gathered.tokens), clock, loop, team.server.store, gathered=gathered, team=team, stack=stack
+        )
     finally:
         loop.run_until_complete(stack.aclose())
         loop.close()
