@@ -1052,6 +1052,17 @@ def test_a_verb_that_forbids_reclaiming_never_acquires_what_is_not_in_force(hist
             assert before.in_force(now) or request.verb is Verb.RELEASE
 
 
+@given(histories, st.builds(Standing, st.just(POLICY), st.none() | st.just("no"), st.booleans(), st.integers(0, 99)))
+def test_what_may_not_acquire_is_decided_without_looking_at_the_standing(
+    history: list[Step], standing: Standing
+) -> None:
+    for now, before, request, answer in played(history):
+        if not request.may_acquire:
+            assert decide(before, request, standing, now) == answer
+        elif isinstance(answer, Granted) and answer.acquired:
+            assert request.may_acquire
+
+
 @given(histories)
 def test_a_holder_can_always_take_up_its_own_reservation(history: list[Step]) -> None:
     game = History(replace(FREE, epoch=0, version=0), NOW, set())

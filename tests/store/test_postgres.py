@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from urllib.parse import quote
@@ -16,7 +17,7 @@ import pytest
 from batonpass.core.clock import DatabaseClock
 from batonpass.core.errors import Unavailable, Unknown
 from batonpass.core.ids import Resource
-from batonpass.store import leases, postgres
+from batonpass.store import leases, postgres, queries
 from batonpass.store.base import SYSTEM, Fences, q
 from batonpass.store.open import open_store
 from batonpass.store.postgres import PREPARE_AFTER, Connection, PostgresStore, open_pool, split_pooler
@@ -326,6 +327,24 @@ async def test_h26_a_renewal_that_waited_beyond_the_expiry_is_never_told_of_time
         assert answer.code == "lease_lost"
 
 
+async def test_with_a_clock_read_before_the_lock_the_claimer_is_refused_a_lease_that_is_over(
+    on_real_time: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rule switched off: time stands still from the beginning of the transaction."""
+    of_the_transaction = {
+        name: replace(query, sql=query.sql.replace("clock_timestamp()", "transaction_timestamp()"))
+        for name, query in queries.load("postgres").items()
+    }
+    monkeypatch.setattr(queries, "load", lambda _: of_the_transaction)
+    team = on_real_time
+    assert (await team.verb("a1", "claim")).epoch == 1
+    async with locked_beyond_expiry(team):
+        claim = asyncio.create_task(team.verb("b1", "claim", at=1))
+        await waits(team, claim, at=1)
+
+    assert (await claim).code == "already_claimed"
+
+
 # --- time zones (case 152) -------------------------------------------------------------------------------------------
 
 
@@ -379,6 +398,24 @@ async def test_case_152_the_databases_clock_is_the_same_instant_in_every_zone(po
 
     assert readings == sorted(readings)
     assert readings[-1] - readings[0] < 60_000_000
+
+
+async def test_case_152_sqlites_clock_is_the_same_instant_in_every_zone(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readings = []
+    for zone in ZONES:
+        monkeypatch.setenv("TZ", zone)
+        time.tzset()
+        store = await open_store(sqlite_url)
+        async with store.read() as tx:
+            readings.append(await tx.now())
+        await store.close()
+    monkeypatch.delenv("TZ")
+    time.tzset()
+
+    assert readings == sorted(readings)
+    assert abs(readings[-1] - time.time() * 1_000_000) < 60_000_000
 
 
 # --- pools (case 156, case 158) --------------------------------------------------------------------------------------

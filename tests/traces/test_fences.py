@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
 import pytest
 
+from batonpass.store import queries
 from batonpass.store.events import events_after
 from batonpass.testing import points
 from batonpass.testing.clock import ManualClock
-from batonpass.testing.crew import Answer, Crew, task, waits
+from batonpass.testing.crew import Answer, Crew, Gathered, crew, task, waits
 from batonpass.testing.populated import contents
 
 pytestmark = pytest.mark.anyio
@@ -321,3 +322,30 @@ async def test_h3_a_write_whose_answer_is_stopped_holds_up_nobody(team: Crew, cl
 
         assert (await write).ok
     assert (await kinds_of(team, "task-1"))[-2:] == ["node.priority", "lease.taken_over"]
+
+
+# --- what the lock is for --------------------------------------------------------------------------------------------
+
+
+async def test_without_its_lock_the_late_write_appears_after_the_takeover_was_answered(
+    gathered_postgres: Gathered, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rule switched off: the fence is read and compared as before, but nothing holds it to the COMMIT."""
+    unlocked = {
+        name: replace(query, sql=query.sql.replace("FOR UPDATE SKIP LOCKED", "").replace("FOR UPDATE", ""))
+        for name, query in queries.load("postgres").items()
+    }
+    monkeypatch.setattr(queries, "load", lambda _: unlocked)
+    async with crew(gathered_postgres, clock=clock, servers=2) as team:
+        await team.verb("a1", "claim")
+        zombie = await run_of(team)
+        clock.advance(TTL)
+        async with points.held("fence.checked") as checked:
+            write = asyncio.create_task(zombie.verb("commits", {"repo": "mail", "sha": SHA}))
+            await checked.reached()
+            assert (await team.verb("b1", "claim", at=1)).epoch == 2
+            read = (await team.send("b1", "GET", "/v1/nodes/task-1")).body
+            checked.open()
+
+            assert (await write).ok
+        assert (await team.send("b1", "GET", "/v1/nodes/task-1")).body != read
