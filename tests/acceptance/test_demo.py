@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -237,3 +239,34 @@ def test_a_step_that_does_not_happen_as_told_is_named_and_ends_the_demo_with_1(t
     assert "Everything happened as told" not in played.out
     assert (played.folder / "repository").is_dir()
     assert played.left() == []
+
+
+# --- a story that is broken off ---------------------------------------------------------------------------------------
+
+DURING: Final[Mapping[str, str]] = {
+    "init": "init.out",
+    "the wait for the agents": "server.out",
+}
+"""When the signal comes: as soon as a process has been given this file to write to."""
+
+
+@pytest.mark.timeout(DEMO_S_MAX)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+@pytest.mark.parametrize("during", DURING)
+def test_a_signal_ends_the_demo_with_130_and_leaves_no_process(
+    tmp_path: Path, during: str, number: signal.Signals
+) -> None:
+    folder = tmp_path / "demo"
+    environ = {**os.environ, "HOME": str(tmp_path)}
+    argv = [sys.executable, "-m", "batonpass", "demo", "--folder", str(folder)]
+    with subprocess.Popen(argv, cwd=tmp_path, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as demo:
+        deadline = time.monotonic() + DEMO_S_MAX / 2
+        while not (folder / DURING[during]).exists():
+            with suppress(subprocess.TimeoutExpired):
+                pytest.fail(f"it ended with {demo.wait(LOOK_S / 10)}")
+            assert time.monotonic() < deadline
+        demo.send_signal(number)
+        _, err = demo.communicate(timeout=DEMO_S_MAX / 2)
+
+    assert (demo.returncode, err.decode()) == (130, f"Interrupted; everything is left in {folder}\n")
+    assert [process for process in psutil.process_iter() if _is_of(process, folder)] == []

@@ -3,7 +3,8 @@
 A server, two workers and their agents are processes of their own; the
 repository is a real one. Each line that begins with a check mark says
 something that was read back just now. A step that does not happen as told
-ends the demo with exit code 1, its folder left to look around in.
+ends the demo with exit code 1, its folder left to look around in. SIGINT,
+SIGTERM and SIGHUP end it with 130; however it ends, it leaves no process.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ import signal
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
+from types import FrameType
 from typing import Final, TypeVar
 
 import msgspec
@@ -59,10 +62,51 @@ class NotAsTold(Exception):
 
 
 @dataclass(slots=True)
+class Interrupts:
+    """Whether somebody wants the demo to end.
+
+    The first signal only leaves a mark, which the story looks for between its
+    steps and while it waits: an exception out of nowhere could fall between the
+    start of a process and the note of it. A second one interrupts at once, for
+    a call that hangs; but nothing interrupts the stopping of what was started.
+    """
+
+    have_come: bool = False
+    are_late: bool = False
+
+    def handle(self, _number: int, _frame: FrameType | None) -> None:
+        """Take note of a signal."""
+        again, self.have_come = self.have_come, True
+        if again and not self.are_late:
+            raise KeyboardInterrupt
+
+    def heed(self) -> None:
+        """Raise `KeyboardInterrupt` if a signal has come."""
+        if self.have_come:
+            raise KeyboardInterrupt
+
+    @contextmanager
+    def heard(self) -> Iterator[None]:
+        """Listen for signals meanwhile, those excepted that our starter has told us to ignore (nohup)."""
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+        heeded = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}
+        for number in heeded:
+            signal.signal(number, self.handle)
+        try:
+            yield
+        finally:
+            for number, handler in heeded.items():
+                signal.signal(number, handler)
+
+
+@dataclass(slots=True)
 class Stage:
     """The folder the story plays in, and the processes it has started."""
 
     folder: Path
+    interrupts: Interrupts = field(default_factory=Interrupts)
+    mark: str = field(default_factory=lambda: f"demo-{uuid.uuid4().hex}")
+    """Stands in the environment of all it starts; of its own, so that no other demo is stopped with it."""
     began: float = field(default_factory=time.monotonic)
     children: dict[str, Child] = field(default_factory=dict)
 
@@ -73,6 +117,7 @@ class Stage:
 
     def tell(self, line: str) -> None:
         """Say what happens next, and when."""
+        self.interrupts.heed()
         say(f"{time.monotonic() - self.began:5.1f} s  {line}")
 
     def found(self, line: str) -> None:
@@ -85,7 +130,7 @@ class Stage:
         """Start a `baton` command as a process of its own; its output goes to files called `name`."""
         child = proc.start(
             [sys.executable, "-m", "batonpass", *arguments],
-            mark="demo",
+            mark=self.mark,
             cwd=self.repository,
             environment=self.environment(home, token=token, server=server),
             stdin=None,
@@ -115,6 +160,7 @@ class Stage:
         """Return what `look` finds as soon as it finds something; `NotAsTold` when that takes too long."""
         deadline = time.monotonic() + STEP_S_MAX
         while (seen := look()) is None:
+            self.interrupts.heed()
             if time.monotonic() > deadline:
                 raise NotAsTold(f"{what}: nothing of the kind within {STEP_S_MAX:.0f} s")
             time.sleep(LOOK_S)
@@ -158,22 +204,42 @@ def demo(*, folder: Path | None = None) -> int:
 
 
     """
-    place = _new_folder(folder)
-    stage = Stage(place)
+    stage = Stage(_new_folder(folder))
+    with stage.interrupts.heard():
+        told = _is_told(stage)
+    if stage.interrupts.have_come:
+        warn(f"Interrupted; everything is left in {stage.folder}")
+        return Exit.INTERRUPTED
+    if not told:
+        warn(f"Everything is left in {stage.folder}")
+        return Exit.FAILED
+    _say_what_is_left(stage)
+    return Exit.OK
+
+
+def _is_told(stage: Stage) -> bool:
+    """Whether the story was told to its end; says what went otherwise, unless it was only interrupted."""
     try:
         with ExitStack() as ends:
             ends.callback(_stop_all, stage)
             _play(stage, ends)
+    except KeyboardInterrupt:
+        stage.interrupts.have_come = True
+        return False
     except (NotAsTold, BatonError, WorkerError) as error:
-        warn(f"This did not happen as told: {error}")
-        warn(f"Everything is left in {place}")
-        return Exit.FAILED
+        # A signal to the whole group may have ended a step before it was heeded here.
+        if not stage.interrupts.have_come:
+            warn(f"This did not happen as told: {error}")
+        return False
+    return True
+
+
+def _say_what_is_left(stage: Stage) -> None:
     say("")
-    say(f"Everything happened as told. Look around in {place}:")
-    say(f"  the graph     BATON_HOME={place} baton list")
+    say(f"Everything happened as told. Look around in {stage.folder}:")
+    say(f"  the graph     BATON_HOME={stage.folder} baton list")
     say(f"  the commits   git -C {stage.repository} log --oneline --all")
     say(f"  a prompt      {stage.file('prompt', LAST, 1)}.md")
-    return Exit.OK
 
 
 def _play(stage: Stage, ends: ExitStack) -> None:
@@ -363,6 +429,7 @@ def _require(holds: bool, otherwise: str) -> None:  # noqa: FBT001  # reads as a
 
 def _stop_all(stage: Stage) -> None:
     """Stop the server, the workers and every agent, the strays among them."""
+    stage.interrupts.are_late = True
     for child in stage.children.values():
         child.stop(GRACES)
 
