@@ -752,6 +752,27 @@ def test_a_run_that_cannot_be_settled_here_keeps_nobody_waiting(box: Box, monkey
     assert len(loop.reap(box.worker("true"))) == 1
 
 
+@pytest.mark.parametrize("left", [b"", b"{}", b"[]", b"\xff", b'{"run_id": "0b'])
+def test_a_damaged_record_is_set_aside_and_stops_no_other_work(box: Box, left: bytes) -> None:
+    box.graph.add_item("task-1")
+    with box.journal.create(_left_behind(box)) as run:
+        run.record.write_bytes(left)
+
+    assert box.ran("echo Done.").node_id == "task-1"
+
+    aside = run.path / "run.json.damaged"
+    assert aside.read_bytes() == left
+    assert [line for line in box.said if str(aside) in line] == box.said[:1]
+    assert box.journal.damaged() == ()
+
+
+def test_a_damaged_record_of_a_run_somebody_holds_is_left_to_them(box: Box) -> None:
+    with box.journal.create(_left_behind(box)) as run:
+        run.record.write_bytes(b"")
+        assert loop.reap(box.worker("true")) == ()
+        assert run.record.exists()
+
+
 def test_a_run_whose_worker_lives_is_left_even_where_locks_do_not_work(box: Box) -> None:
     runner = proc.identify(os.getppid())
     with box.journal.create(replace(_left_behind(box), runner=runner)):

@@ -10,12 +10,13 @@ from typing import Any, Final
 import pytest
 
 from batonpass.core import points
-from batonpass.core.errors import BatonError, Forbidden, Invalid, Unauthorized, Unavailable, Unknown
+from batonpass.core.errors import BatonError, Forbidden, Internal, Invalid, Unauthorized, Unavailable, Unknown
 from batonpass.core.ids import AgentId, HolderId, NodeId, PersonId, RunId
 from batonpass.core.outcome import Terminal
 from batonpass.core.reports import About, Standing, report_node
 from batonpass.testing.graph import AGENT, OWNER, MemoryGraph, failing_with
 from batonpass.testing.repos import Repo
+from batonpass.wire.errors import error_of
 from batonpass.worker import journal, proc, worktree
 from batonpass.worker.errors import RecordMoved
 from batonpass.worker.graph import Caller
@@ -32,6 +33,7 @@ FINDING_ID: Final = NodeId("find-declined-1-0b101010")
 DECLINE: Final = "DECLINED: done already\n\nSee the log."
 GONE: Final = Unavailable("no route to host")
 LOST: Final = Unknown("the answer was lost")
+FOREIGN: Final = error_of(409, b"<html>A gateway of ours is confused.</html>")
 
 
 @dataclass
@@ -233,7 +235,9 @@ def test_a_door_that_refuses_the_whole_batch_is_a_refusal_too(ended: Ended) -> N
     assert ended.is_held
 
 
-@pytest.mark.parametrize("error", [GONE, LOST, Unauthorized("expired"), Forbidden("read only")])
+@pytest.mark.parametrize(
+    "error", [GONE, LOST, Unauthorized("expired"), Forbidden("read only"), Internal("broke"), FOREIGN], ids=repr
+)
 def test_a_report_that_may_be_sent_again_stays_pending_with_the_lease_held(ended: Ended, error: BatonError) -> None:
     ended.says("A report.")
     ended.graph.failing["put"] = failing_with(error, times=1)
@@ -241,16 +245,19 @@ def test_a_report_that_may_be_sent_again_stays_pending_with_the_lease_held(ended
     record = ended.settle()
     assert (record.contract_pending, record.terminal_enforced, record.report_node_id) == (True, False, None)
     assert ended.graph.held == {ended.node}
+    assert record.pending_for == error.code
 
     record = ended.settle()
+    assert record.pending_for is None
     assert (record.terminal_state, record.terminal_enforced) == (Terminal.REPORTED, True)
     assert not ended.is_held
     assert record.attempt == 2
 
 
-def test_a_report_whose_answer_was_lost_is_found_and_filed_once(ended: Ended) -> None:
+@pytest.mark.parametrize("error", [LOST, Internal("broke after the commit"), FOREIGN], ids=repr)
+def test_a_report_whose_answer_was_lost_is_found_and_filed_once(ended: Ended, error: BatonError) -> None:
     ended.says("A report.")
-    ended.graph.failing_after["put"] = failing_with(LOST, times=1)
+    ended.graph.failing_after["put"] = failing_with(error, times=1)
 
     ended.settle()
     record = ended.settle()
@@ -444,6 +451,20 @@ def test_the_report_is_on_disk_before_anything_is_sent(ended: Ended) -> None:
     assert spooled is not None
     assert (spooled.server, spooled.incarnation, spooled.run_id) == (ended.graph.server, "incarnation-1", RUN)
     assert (spooled.agent, spooled.node, spooled.epoch) == (AGENT, ended.node, 1)
+
+
+@pytest.mark.parametrize("left", [b"", b"{}", b"\xff", b'{"text": '])
+def test_a_damaged_spool_is_set_aside_and_the_report_taken_anew(ended: Ended, left: bytes) -> None:
+    ended.says("A report.")
+    (ended.run.path / "spool.json").write_bytes(left)
+
+    record = ended.settle()
+
+    assert record.terminal_state is Terminal.REPORTED
+    assert ended.graph.nodes[REPORT_ID].body.endswith("A report.")
+    aside = ended.run.path / "spool.json.damaged"
+    assert aside.read_bytes() == left
+    assert str(aside) in (record.terminal_note or "")
 
 
 def test_the_runs_token_is_dead_before_the_graph_is_read(ended: Ended) -> None:

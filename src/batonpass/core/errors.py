@@ -42,6 +42,9 @@ class BatonError(Exception):
 
     code: ClassVar[str] = "internal"
 
+    is_ours: bool = True
+    """Whether one of our servers said so, or only its status did: whoever stands in between may have answered."""
+
     def __init__(self, message: str, *, details: Sequence[str] = (), field: str | None = None) -> None:
         super().__init__(message)
         self.message = message

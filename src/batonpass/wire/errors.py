@@ -88,7 +88,9 @@ def error_of(status: int, body: bytes, *, retry_after_s: int = 1) -> BatonError:
         kind = _BY_STATUS.get(
             status, errors.Unavailable if status >= HTTPStatus.INTERNAL_SERVER_ERROR else errors.Conflict
         )
-        return _made(kind, f"HTTP {status}: {body[:200].decode(errors='replace')}", retry_after_s=retry_after_s)
+        foreign = _made(kind, f"HTTP {status}: {body[:200].decode(errors='replace')}", retry_after_s=retry_after_s)
+        foreign.is_ours = False
+        return foreign
     info = found.error
     kind = _BY_CODE.get(info.code) or _BY_STATUS.get(status, errors.Internal)
     error = _made(kind, info.message, retry_after_s=retry_after_s)

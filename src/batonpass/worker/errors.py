@@ -6,6 +6,7 @@
     ├── GitFailed         git refused; the message carries its words
     ├── WorktreeRefused   a worktree is not what it should be, or may not be made
     ├── LaunchRefused     a run was not started, and nothing of it is left
+    ├── FileDamaged       a file of a run's folder holds something else than what is written there
     ├── RunBusy           somebody else is settling, or running, this very run
     └── RecordMoved       the run's record is not the one the change was based on
 
@@ -13,6 +14,11 @@ Errors of the server arrive as `core.errors`. Messages are for people.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class WorkerError(Exception):
@@ -45,6 +51,14 @@ class WorktreeRefused(WorkerError):
 
 class LaunchRefused(WorkerError):
     """The run was not started; what had been done for it is undone."""
+
+
+class FileDamaged(WorkerError):
+    """What stands in `path` is not what is written there: cut off, emptied, or somebody else's."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{path} can't be read")
+        self.path = path
 
 
 class RunBusy(WorkerError):

@@ -7,6 +7,7 @@
         output.log   the child's standard output, byte for byte
         errors.log   its standard error
         home/        the child's $BATON_HOME
+        *.damaged    one of the first two that couldn't be read any more, set aside
         lock         held by whoever runs or settles the run
 
 **Who decides what.** Whoever holds the lock; the kernel gives it up with its
@@ -40,7 +41,7 @@ from batonpass.core import reports
 from batonpass.core.ids import AgentId, NodeId, PersonId, RunId
 from batonpass.core.outcome import Terminal
 from batonpass.core.points import reach
-from batonpass.worker.errors import RecordMoved, RunBusy
+from batonpass.worker.errors import FileDamaged, RecordMoved, RunBusy
 from batonpass.worker.git import Sha
 from batonpass.worker.proc import Identity
 
@@ -149,6 +150,7 @@ class RunRecord:
     commits: int | None = None
     worktree_kept: tuple[str, ...] | None = None
     contract_pending: bool = True
+    pending_for: str | None = None
     contract_settled_at: str | None = None
 
     @property
@@ -173,6 +175,12 @@ class Spooled:
     epoch: int | None
     spooled_at: str
     text: str
+
+
+class _AnyRecord(msgspec.Struct):
+    """What a record of any version has."""
+
+    run_id: RunId
 
 
 class Journal:
@@ -206,21 +214,21 @@ class Journal:
 
     def runs(self) -> tuple[RunFolder, ...]:
         """Return every run's folder, the oldest first; one whose record can't be read is passed over."""
-        with suppress(FileNotFoundError):
-            names = [entry.name for entry in os.scandir(self.folder) if not entry.name.startswith(".")]
-            found = [RunFolder(self.folder / name) for name in names]
-            dated = [(record.created_at, run) for run in found if (record := run.readable()) is not None]
-            return tuple(run for _, run in sorted(dated, key=lambda pair: (pair[0], pair[1].path.name)))
-        return ()
+        dated = [(record.created_at, run) for run in self._folders() if (record := run.readable()) is not None]
+        return tuple(run for _, run in sorted(dated, key=lambda pair: (pair[0], pair[1].path.name)))
 
     def unsettled(self) -> tuple[RunFolder, ...]:
         """Return the runs that somebody is at work on, or that somebody has to finish."""
         return tuple(run for run in self.runs() if (record := run.readable()) is not None and not record.is_settled)
 
+    def damaged(self) -> tuple[RunFolder, ...]:
+        """Return the runs whose record was cut off, emptied or overwritten; `runs` passes over them."""
+        return tuple(run for run in self._folders() if run.is_damaged)
+
     def prune(self, now: datetime) -> None:
         """Remove runs that were settled more than 14 days ago and keep no worktree, and what crashes left half-made."""
         for run in self.runs():
-            with suppress(OSError, RunBusy), run.locked() as held:
+            with suppress(OSError, RunBusy, msgspec.MsgspecError, ValueError), run.locked() as held:
                 record = held.read()
                 settled = record.contract_settled_at
                 if settled and not record.worktree_kept and now - datetime.fromisoformat(settled) >= RETENTION:
@@ -229,6 +237,12 @@ class Journal:
             with suppress(OSError):
                 if now.timestamp() - rest.stat().st_mtime >= LEFTOVER_S_MIN:
                     shutil.rmtree(rest)
+
+    def _folders(self) -> tuple[RunFolder, ...]:
+        with suppress(FileNotFoundError):
+            names = sorted(entry.name for entry in os.scandir(self.folder) if not entry.name.startswith("."))
+            return tuple(RunFolder(self.folder / name) for name in names)
+        return ()
 
     def _leftovers(self) -> tuple[Path, ...]:
         """Return folders that were being made or removed when their process died."""
@@ -240,6 +254,11 @@ class RunFolder:
     """One run's folder."""
 
     path: Path
+
+    @property
+    def record(self) -> Path:
+        """The record."""
+        return self.path / "run.json"
 
     @property
     def log(self) -> Path:
@@ -273,7 +292,7 @@ class RunFolder:
 
     def read(self) -> RunRecord:
         """Return the record as it is now."""
-        return msgspec.json.decode((self.path / "run.json").read_bytes(), type=RunRecord)
+        return msgspec.json.decode(self.record.read_bytes(), type=RunRecord)
 
     def readable(self) -> RunRecord | None:
         """Return the record, or None when it is gone or not one that this version can read."""
@@ -290,10 +309,25 @@ class RunFolder:
         return written if reports.is_usable(written) else reports.storable(_head(self.log))
 
     def spooled(self) -> Spooled | None:
-        """Return the report that waits here, or None."""
-        with suppress(FileNotFoundError):
-            return msgspec.json.decode((self.path / "spool.json").read_bytes(), type=Spooled)
-        return None
+        """Return the report that waits here, or None; `FileDamaged` when it can't be read any more."""
+        path = self.path / "spool.json"
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=Spooled)
+        except FileNotFoundError:
+            return None
+        except msgspec.MsgspecError as error:
+            raise FileDamaged(path) from error
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether a record is there that is none: no version writes one that doesn't say which run it is."""
+        try:
+            msgspec.json.decode(self.record.read_bytes(), type=_AnyRecord)
+        except OSError:
+            return False
+        except msgspec.MsgspecError:
+            return True
+        return False
 
     @contextmanager
     def _lock_file(self, name: str) -> Iterator[int]:
@@ -314,7 +348,7 @@ class HeldRun(RunFolder):
 
     def write(self, record: RunRecord) -> None:
         """Put the record in its place, whatever was there: for a folder nobody knows of yet."""
-        _put(self.path / "run.json", _encode_record(record))
+        _put(self.record, _encode_record(record))
 
     def change(self, before: RunRecord, **changes: Any) -> RunRecord:  # noqa: ANN401 — checked by `replace`, field by field
         """Return the record with `changes`, written; `RecordMoved` when it is not `before`'s any more."""
@@ -339,6 +373,13 @@ class HeldRun(RunFolder):
         coming.rename(self.path / "spool.json")
         _flush(self.path)
         reach("spool.renamed")
+
+    def set_aside(self, path: Path) -> Path:
+        """Give a damaged file of this run another name, for a person to look at, and return that."""
+        aside = path.with_name(path.name + ".damaged")
+        path.rename(aside)
+        _flush(self.path)
+        return aside
 
     def forget(self) -> None:
         """Remove the folder of a run that never was: nothing was taken and nothing started for it."""

@@ -18,7 +18,7 @@ from datetime import datetime
 from typing import Final, assert_never
 
 from batonpass.core.errors import BatonError, Unknown
-from batonpass.core.ids import AgentId
+from batonpass.core.ids import AgentId, RunId
 from batonpass.core.points import reach
 from batonpass.worker import proc
 from batonpass.worker.dispatch import launch
@@ -92,6 +92,8 @@ def tick(worker: Worker) -> RunRecord | None:
 def reap(worker: Worker) -> tuple[RunRecord, ...]:
     """Settle every run whose worker is gone, drop old records, and return those that were taken up."""
     worker.journal.prune(worker.now())
+    for damaged in worker.journal.damaged():
+        _set_aside(worker, damaged)
     taken_up = [_take_up(worker, run) for run in worker.journal.unsettled()]
     return tuple(record for record in taken_up if record is not None)
 
@@ -131,6 +133,23 @@ def _take_up(worker: Worker, run: RunFolder) -> RunRecord | None:
         # One run that can't be settled keeps neither the others nor new work waiting.
         worker.say(f"{run.path.name}: not settled: {error}")
         return None
+
+
+def _set_aside(worker: Worker, run: RunFolder) -> None:
+    """Take a run that nobody can settle out of the way: end what still runs of it, and say where its files are."""
+    try:
+        with run.locked() as held:
+            Crew(RunId(run.path.name)).stop(worker.settings.graces)
+            aside = held.set_aside(run.record)
+    except RunBusy:
+        return
+    except OSError as error:
+        worker.say(f"{run.record} can't be read, and can't be set aside either: {error}")
+        return
+    worker.say(
+        f"{run.path.name}: not settled: its record can't be read, and was set aside as {aside};"
+        " its lease lapses by itself, and what it said is beside the record"
+    )
 
 
 def _is_followed(record: RunRecord) -> bool:

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import assert_never
 
 from batonpass.core import reports
-from batonpass.core.errors import BatonError, Forbidden, NotFound, Unauthorized, Unavailable
+from batonpass.core.errors import BatonError, Forbidden, Internal, NotFound, Unauthorized, Unavailable
 from batonpass.core.ids import Fence, NodeId, Resource
 from batonpass.core.outcome import (
     ClearReadiness,
@@ -49,6 +49,7 @@ from batonpass.core.outcome import (
 from batonpass.core.points import reach
 from batonpass.core.reports import About, Draft, finding_node, report_node
 from batonpass.worker import environment, worktree
+from batonpass.worker.errors import FileDamaged
 from batonpass.worker.git import Checkout
 from batonpass.worker.graph import Graph, Seen
 from batonpass.worker.journal import Ended, HeldRun, RunRecord, Spooled, State, Stopped, timestamp
@@ -121,6 +122,7 @@ class _Settlement:
         self._node = record.node_id
         self._tree = _worktree_of(record, settler.settings.inherited)
         self._notes: list[str] = []
+        self._blocked: BatonError | None = None
 
     def go(self) -> RunRecord:
         """Return the record after this attempt."""
@@ -145,7 +147,7 @@ class _Settlement:
 
     def _spool(self) -> str:
         """Return the final report, on disk before anything is sent; a later attempt finds the first one's."""
-        spooled = self._run.spooled()
+        spooled = self._spooled()
         if spooled is not None:
             return spooled.text
         text = self._run.final_text()
@@ -153,6 +155,15 @@ class _Settlement:
         if reports.is_usable(text):
             self._run.spool(self._entry(text))
         return text
+
+    def _spooled(self) -> Spooled | None:
+        try:
+            return self._run.spooled()
+        except FileDamaged as error:
+            # What it was made from is still there.
+            aside = self._run.set_aside(error.path)
+            self._notes.append(f"{error.message}: it was set aside as {aside}, and the report taken anew")
+            return None
 
     def _entry(self, text: str) -> Spooled:
         record = self._record
@@ -190,6 +201,7 @@ class _Settlement:
             reach("settle.revoked")
             seen = self._seen()
         except BatonError as error:
+            self._blocked = error
             return Unread(error.message), known_type
         reach("settle.read")
         if seen is None:
@@ -250,6 +262,7 @@ class _Settlement:
         """Return the verdict of a plan that is broken off: everything is filed, and handing back can wait."""
         verdict = steps[-1]
         assert isinstance(verdict, Conclude)
+        self._blocked = error
         self._notes.append(f"handing the item back is to be tried again: {error.message}")
         return replace(verdict, pending=True)
 
@@ -313,11 +326,11 @@ class _Settlement:
                     return Refused(put.message)
                 if put.status != "skipped" or self._is_ours(draft.id):
                     return Filed(draft.id)
-        except (Unavailable, Unauthorized, Forbidden) as error:
-            # Another moment, or another token, may do.
-            return Undelivered(error.message)
         except BatonError as error:
-            return Refused(error.message)
+            if not _may_pass(error):
+                return Refused(error.message)
+            self._blocked = error
+            return Undelivered(error.message)
         return Refused(f"every id for the report of run {self._record.run_id} is another run's")
 
     def _is_ours(self, node: NodeId) -> bool:
@@ -351,6 +364,7 @@ class _Settlement:
             declined_reason=verdict.declined_reason,
             # Not confirmed is all that can be said of a release that was never sent.
             lease_released=self._record.lease_released or False,
+            pending_for=self._blocked.code if verdict.pending and self._blocked else None,
         )
 
     def _tidy(self) -> None:
@@ -372,3 +386,13 @@ def _worktree_of(record: RunRecord, inherited: Mapping[str, str]) -> Worktree | 
         return None
     repository = Checkout(Path(record.repository), environment.for_git(inherited))
     return Worktree(Path(record.worktree), record.branch, record.base, repository)
+
+
+def _may_pass(error: BatonError) -> bool:
+    """Whether filing the same node again may succeed: at another moment, or with another token.
+
+    A server that broke may have done so after its commit, and an answer that
+    is not in our form says nothing of the node: the same id, sent again, finds
+    what is there (case 72).
+    """
+    return not error.is_ours or isinstance(error, Unavailable | Unauthorized | Forbidden | Internal)
