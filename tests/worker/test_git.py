@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import fcntl
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -148,6 +149,26 @@ def test_worktrees_are_listed_with_their_branches(repo: Repo, tmp_path: Path) ->
         Listed(repo.folder, "refs/heads/main"),
         Listed(path, "refs/heads/baton/x"),
     )
+
+
+def test_a_worktree_another_process_is_half_way_with_is_waited_for(
+    repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Git writes an entry file by file, and refuses any worktree while it can't read another's."""
+    git.add_worktree(repo.checkout, tmp_path / "other", branch="refs/heads/other", commit=repo.head())
+    half_written = repo.folder / ".git/worktrees/other/commondir"
+    whole = half_written.read_text()
+    half_written.write_text("")
+
+    def wait_for_the_other(folder: int, how: int) -> None:
+        assert (os.fstat(folder).st_ino, how) == ((repo.folder / ".git").stat().st_ino, fcntl.LOCK_EX)
+        half_written.write_text(whole)
+
+    monkeypatch.setattr(fcntl, "flock", wait_for_the_other)
+
+    git.add_worktree(repo.checkout, tmp_path / "w", branch="refs/heads/baton/x", commit=repo.head())
+
+    assert (tmp_path / "w/README.md").exists()
 
 
 def test_a_branch_that_exists_is_never_moved_to_make_a_worktree(repo: Repo, tmp_path: Path) -> None:

@@ -10,8 +10,10 @@ else. Whatever git refuses is a `GitFailed` with git's own words.
 
 from __future__ import annotations
 
+import fcntl
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NewType
@@ -184,7 +186,8 @@ def is_operation_in_progress(at: Checkout) -> bool:
 
 def worktrees(at: Checkout) -> tuple[Listed, ...]:
     """Return every worktree that the repository has registered, its main one first."""
-    out = _text(_git(at, "worktree", "list", "--porcelain", "-z").out)
+    with _alone_among_worktrees(at):
+        out = _text(_git(at, "worktree", "list", "--porcelain", "-z").out)
     return tuple(_listed(block.split("\0")) for block in out.split("\0\0") if block)
 
 
@@ -195,12 +198,14 @@ def add_worktree(at: Checkout, path: Path, *, branch: str, commit: Sha) -> None:
     only name from whatever an earlier run left on it (D31).
     """
     short = branch.removeprefix(HEADS)
-    _git(at, "worktree", "add", "--quiet", "--no-track", "-b", short, "--", str(path), commit)
+    with _alone_among_worktrees(at):
+        _git(at, "worktree", "add", "--quiet", "--no-track", "-b", short, "--", str(path), commit)
 
 
 def move_worktree(at: Checkout, path: Path, to: Path) -> None:
     """Move a worktree and its registration."""
-    _git(at, "worktree", "move", "--", str(path), str(to))
+    with _alone_among_worktrees(at):
+        _git(at, "worktree", "move", "--", str(path), str(to))
 
 
 def remove_worktree(at: Checkout, path: Path) -> None:
@@ -208,7 +213,8 @@ def remove_worktree(at: Checkout, path: Path) -> None:
 
     Ignored files go with it: look at `status` first.
     """
-    _git(at, "worktree", "remove", "--", str(path))
+    with _alone_among_worktrees(at):
+        _git(at, "worktree", "remove", "--", str(path))
 
 
 def been_at(at: Checkout) -> frozenset[Sha]:
@@ -262,6 +268,21 @@ def setting(at: Checkout, name: str) -> str | None:
     """Return what git is configured to for `name` here (``user.email``, say), or None where it is not."""
     done = _git(at, "config", "--get", name, allowed=(0, 1))
     return _text(done.out).removesuffix("\n") or None
+
+
+@contextmanager
+def _alone_among_worktrees(at: Checkout) -> Iterator[None]:
+    """Wait for our turn with the repository's list of worktrees: git trips over entries that others are half-way with.
+
+    A file system that locks no folders leaves us to git's own luck.
+    """
+    folder = os.open(common_dir(at), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with suppress(OSError):
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
 
 
 def _independent(at: Checkout, commits: Sequence[Sha]) -> tuple[Sha, ...]:
