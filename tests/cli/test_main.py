@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import pty
 import signal
@@ -119,6 +120,39 @@ def test_interrupting_ends_with_130(baton: Baton, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(status, "ask", interrupted)
 
     assert baton("status").code == 130
+
+
+@pytest.mark.parametrize(
+    "error, words",
+    [
+        (OSError(errno.ENOSPC, "No space left on device", "/srv/baton.db"), "/srv/baton.db: No space left on device"),
+        (OSError(errno.EMFILE, "Too many open files"), "Too many open files"),
+        (TimeoutError("timed out"), "timed out"),
+    ],
+    ids=repr,
+)
+def test_what_this_machine_refuses_is_said_with_the_path(
+    baton: Baton, monkeypatch: pytest.MonkeyPatch, error: OSError, words: str
+) -> None:
+    def refused(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(status, "ask", refused)
+
+    ran = baton("status")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith(f"baton: {words}\n")
+    assert baton("status", "--json").json["error"] == {"code": "work_failed", "message": words}
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_output_that_cannot_be_written_is_a_failure(baton: Baton) -> None:
+    baton.task("a")
+
+    with Path("/dev/full").open("w") as full:
+        ran = subprocess.run([BATON, "queue"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+
+    assert (ran.returncode, ran.stderr) == (1, "baton: No space left on device\n")
 
 
 def test_an_interrupt_of_a_process_leaves_no_traceback(home: Path, tmp_path: Path) -> None:

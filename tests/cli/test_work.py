@@ -6,13 +6,19 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from batonpass.cli import work
 from batonpass.cli.exits import Exit
-from batonpass.testing.commands import Baton
+from batonpass.core.ids import AgentId, HolderId, NodeId, RunId
+from batonpass.testing.commands import BATON, Baton
 from batonpass.testing.repos import make_repo, person_environment
+from batonpass.worker.git import Sha
+from batonpass.worker.journal import RunRecord, State, Stopped
 
 Spawn = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -116,3 +122,67 @@ def test_a_folder_that_is_no_checkout_is_refused(baton: Baton) -> None:
 
     assert ran.code == Exit.FAILED
     assert "not inside a git checkout" in ran.err
+
+
+# What a person hears is no part of the work
+
+
+@pytest.mark.parametrize("output", ["| true", "> /dev/full", ">&-", ">&- 2>&-"])
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_run_goes_on_when_nobody_can_hear_of_it(repository: Path, baton: Baton, output: str) -> None:
+    """The child works on until its worker has lost its reader; the shell's status is the worker's own."""
+    code = repository.parent / "code"
+    worker = f"{BATON} work --once -- sh -c 'sleep 0.2; echo Half of it is done.'"
+    subprocess.run(["sh", "-c", f"{{ {worker}; echo $? > {code}; }} {output}"], check=False, timeout=60)
+
+    assert code.read_text() == "0\n"
+    assert baton.json("leases")["leases"] == []
+    (artifact,) = baton.json("list", "--type", "artifact")["nodes"]
+    assert "Half of it is done." in baton.ok("show", artifact["id"]).out
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_record_that_no_program_could_read_is_a_failure(repository: Path, baton: Baton) -> None:
+    del repository
+    with Path("/dev/full").open("w") as full:
+        ran = subprocess.run(
+            [BATON, "work", "--once", "--json", "--", "echo", "Done."], stdout=full, check=False, timeout=60
+        )
+
+    assert ran.returncode == Exit.FAILED
+    assert len(baton.json("list", "--type", "artifact")["nodes"]) == 1
+
+
+@pytest.mark.parametrize(
+    "changes, code",
+    [
+        ({"contract_pending": False}, Exit.OK),
+        ({"pending_for": "unavailable"}, Exit.UNREACHABLE),
+        ({"pending_for": "internal"}, Exit.UNREACHABLE),
+        ({}, Exit.UNREACHABLE),
+        ({"pending_for": "unauthorized"}, Exit.NOT_ALLOWED),
+        ({"pending_for": "forbidden"}, Exit.NOT_ALLOWED),
+        ({"state": State.FAILED_LAUNCH, "contract_pending": False}, Exit.FAILED),
+        ({"state": State.FAILED_LAUNCH, "stopped_for": Stopped.INTERRUPTED}, Exit.INTERRUPTED),
+    ],
+)
+def test_a_run_ends_the_command_as_far_as_it_could_be_settled(  # noqa: PLR0917 — fixtures and a table
+    repository: Path, baton: Baton, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], code: Exit
+) -> None:
+    record = RunRecord(
+        run_id=RunId("0b101010-1234-4abc-8def-0123456789ab"),
+        node_id=NodeId("task-a"),
+        name="task-a",
+        harness="command",
+        state=State.DONE,
+        cwd=str(repository),
+        created_at="2026-11-30T12:00:00.000+00:00",
+        server="http://baton.test",
+        agent=AgentId(HolderId("agent-mill")),
+        dispatch="0b101010",
+        repository=str(repository),
+        base=Sha("a" * 40),
+    )
+    monkeypatch.setattr(work, "run_once", lambda *_, **__: replace(record, **changes))
+
+    assert baton("work", "--once", "--", "true").code == code

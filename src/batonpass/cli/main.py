@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from batonpass.core.errors import BatonError
 
+GOES_ON: Final = frozenset({"work", "serve"})
+"""Commands that do more than print: that their reader has gone is no reason to end well."""
 COLLECT_AFTER: Final = (50_000, 20, 20)
 """Garbage is looked for less often than by default. What a request makes is freed by counting; a full search is a pause
 of some ten milliseconds in the slowest answers of a server, and a tenth of the start of a command."""
@@ -26,14 +28,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     if argv is None:
         _start_fast()
+        _replace_closed_streams()
     try:
         code = _run(args)
         sys.stdout.flush()
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
+    except BrokenPipeError as error:
+        if args and args[0] in GOES_ON:
+            return _fail_here(error, args)
         _leave_quietly()
         return 0
+    except OSError as error:
+        return _fail_here(error, args)
     return code
 
 
@@ -63,6 +70,20 @@ def _run(args: list[str]) -> int:
     else:
         return code if isinstance(code, int) else Exit.OK
     _complain(failure, as_json="--json" in args)
+    return exit_of(failure)
+
+
+def _fail_here(error: OSError, args: list[str]) -> int:
+    """Say what this machine refused, and of which file; standard output itself may be what is full."""
+    from batonpass.cli.exits import WorkFailed, exit_of
+
+    words = error.strerror or str(error) or type(error).__name__
+    failure = WorkFailed(words if error.filename is None else f"{error.filename}: {words}")
+    try:
+        _complain(failure, as_json="--json" in args)
+        sys.stdout.flush()
+    except OSError:
+        _leave_quietly()
     return exit_of(failure)
 
 
@@ -134,10 +155,17 @@ def _start_fast() -> None:
     sys.modules["httpx._main"] = stub
 
 
-def _leave_quietly() -> None:
-    """Forget what is still to be written: whoever read our output has gone."""
+def _replace_closed_streams() -> None:
+    """Write nowhere where standard output or error was closed before we started: Python then has none at all."""
     import os
 
-    void = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(void, sys.stdout.fileno())
-    os.close(void)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123 — stays as long as we do
+
+
+def _leave_quietly() -> None:
+    """Forget what is still to be written: whoever read our output has gone."""
+    from batonpass.cli.render import silence
+
+    silence(sys.stdout)

@@ -13,6 +13,7 @@ import os
 import sys
 import unicodedata
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import zip_longest
@@ -98,6 +99,36 @@ def say(line: str) -> None:
 def warn(line: str) -> None:
     """Print one line to standard error, where it can't get between the data."""
     sys.stderr.write(_writable(line, sys.stderr) + "\n")
+
+
+class Teller:
+    """Says lines at once for as long as there is somebody to hear them, and from then on nothing; it never raises.
+
+    For a command whose work goes on whether or not it is watched.
+    """
+
+    def __init__(self, stream: TextIO | None) -> None:
+        self._stream = stream
+
+    def __call__(self, line: str) -> None:
+        """Print one line, if that can be done."""
+        if self._stream is None:
+            return
+        try:
+            self._stream.write(_writable(line, self._stream) + "\n")
+            self._stream.flush()
+        except (OSError, ValueError):  # a reader that left, a full disk; a stream that was closed
+            silence(self._stream)
+            self._stream = None
+
+
+def silence(stream: TextIO) -> None:
+    """Send what `stream` still holds, and whatever is written to it from now on, nowhere."""
+    with suppress(OSError, ValueError):
+        target = stream.fileno()
+        void = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(void, target)
+        os.close(void)
 
 
 def span(ms: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -13,9 +14,9 @@ import msgspec
 from cyclopts import Parameter
 
 from batonpass.cli.context import connected
-from batonpass.cli.exits import Exit, UsageError
+from batonpass.cli.exits import Exit, UsageError, exit_of_code
 from batonpass.cli.options import COMMON, Common, Duration, Flag
-from batonpass.cli.render import print_json, say, warn
+from batonpass.cli.render import Teller, print_json, silence
 from batonpass.client import config
 from batonpass.client.client import Client
 from batonpass.core.queue import Accept
@@ -67,18 +68,39 @@ def work(
     )
     with _as_agent(common) as (client, child_server):
         order = Order(command, Path.cwd(), base=base, project=project, child_server=child_server)
-        tell = warn if common.json else say
+        tell = Teller(sys.stderr if common.json else sys.stdout)
         record = run_once(ServerGraph(client), settings, order, say=tell, owns_process=True)
-    if common.json:
+    code = Exit.OK if record is None else _exit_of(record)
+    if common.json and not _print_outcome(record) and code is Exit.OK:
+        return Exit.FAILED
+    return code
+
+
+def _print_outcome(record: RunRecord | None) -> bool:
+    """Print the run's record, and return whether it got to where it was sent: a program may be waiting for it."""
+    try:
         print_json(msgspec.json.encode({"run": as_json(record) if record is not None else None}))
-    return Exit.OK if record is None else _exit_of(record)
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        silence(sys.stdout)
+        return False
+    return True
 
 
 def _exit_of(record: RunRecord) -> Exit:
-    """Return how the command ends: whatever a settled run achieved is for the graph to say, and no failure of ours."""
+    """Return how the command ends: whatever a settled run achieved is for the graph to say, and no failure of ours.
+
+    A run that could not be settled yet ends as the error that stood in the way
+    would have: not allowed, or, whatever else it was, to be tried again.
+    """
     if record.stopped_for is Stopped.INTERRUPTED:
         return Exit.INTERRUPTED
-    return Exit.FAILED if record.state is State.FAILED_LAUNCH else Exit.OK
+    if record.state is State.FAILED_LAUNCH:
+        return Exit.FAILED
+    if record.contract_pending:
+        why = exit_of_code(record.pending_for or "")
+        return Exit.NOT_ALLOWED if why is Exit.NOT_ALLOWED else Exit.UNREACHABLE
+    return Exit.OK
 
 
 @contextmanager
