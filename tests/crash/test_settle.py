@@ -70,7 +70,8 @@ def test_a_decline_survives_its_worker_at_any_point(box: Fleet, point: str) -> N
     assert box.related(node) == [record.finding_node_id]
     assert not box.is_leased(node)
     assert box.person.node(node).frontmatter.get("readiness") is None
-    assert f"{node}: left alone, nobody has made it ready for an agent" in said
+    unanswered = f"it was declined and nobody has answered that: {record.finding_node_id}"
+    assert f"{node}: left alone, {unanswered}" in said
 
 
 @pytest.mark.parametrize("point", CLAIM)

@@ -16,7 +16,7 @@ import pytest
 
 from batonpass.core.errors import Internal, LeaseLost, Unavailable, Unknown
 from batonpass.core.ids import Fence, Resource
-from batonpass.store import leases
+from batonpass.store import leases, sqlite
 from batonpass.store.base import SYSTEM, Fences, Store
 from batonpass.store.open import open_store, sqlite_path
 from batonpass.store.sqlite import GroupEnded, SqliteStore
@@ -83,6 +83,12 @@ async def store(sqlite_url: str) -> AsyncIterator[SqliteStore]:
         yield opened
     finally:
         await opened.close()
+
+
+@pytest.fixture(autouse=True)
+def groups_are_not_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who shares a group is decided by who arrived together, not by how busy this machine is."""
+    monkeypatch.setattr(sqlite, "GROUP_S_MAX", 60.0)
 
 
 @pytest.fixture
