@@ -560,6 +560,21 @@ def test_an_interrupted_run_is_stopped_and_settled(box: Box, monkeypatch: pytest
     assert node not in box.graph.held
 
 
+def test_an_interruption_is_spoken_of_whenever_it_comes(box: Box) -> None:
+    box.graph.add_item("task-1")
+    calls = iter(range(3))
+
+    def clock() -> float:
+        if next(calls, None) is None:  # in the middle of a look
+            box.interrupted.set()
+        return 0.0
+
+    box.clock = clock
+
+    assert box.ran("exec sleep 3600").stopped_for is Stopped.INTERRUPTED
+    assert [line for line in box.said if line.startswith("stopping the run")]
+
+
 class Ticking:
     """A clock that goes on by `step_s` at every look."""
 

@@ -45,7 +45,7 @@ CPU_SHARE_MIN: Final = 0.02
 class Watched:
     """What the supervisor keeps an eye on: the child, its heartbeat, and whether the worker is to end.
 
-    `notice` is called at every look, before anything follows from it.
+    `notice` is called after every look, before anything follows from it.
     """
 
     child: Child
@@ -70,8 +70,9 @@ def supervise(
     life = _Life(run, watched.child, clock=clock)
     began_s = clock()
     while (ended := watched.child.wait(TICK_S)) is None:
-        watched.notice()
         reason = _stop_reason(watched, settings=settings, age_s=clock() - began_s, idle_s=life.idle_s())
+        # After the look: what it found is spoken of before it is acted on.
+        watched.notice()
         if reason is not None:
             return run.change(record, **_stopped(watched, reason, settings=settings, now=now()))
     reach("child.exited")
