@@ -160,6 +160,8 @@ class Store(Protocol):
     dialect: str
     incarnation: str
     clock: Clock
+    writes_at_once: int
+    """How many write transactions go on side by side; 1 where there is one writer (D42)."""
 
     def read(self) -> AbstractAsyncContextManager[Reader]:
         """Open a snapshot of what is committed."""

@@ -208,6 +208,7 @@ class PostgresStore:
     """A PostgreSQL database and its pools: writers that wait for a row must not keep readers from a connection."""
 
     dialect = "postgres"
+    writes_at_once = POOL_MAX
 
     def __init__(self, writers: Pool, readers: Pool, *, clock: Clock, incarnation: str) -> None:
         self.incarnation = incarnation

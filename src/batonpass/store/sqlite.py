@@ -142,6 +142,7 @@ class SqliteStore:
     """A database file opened for reading and writing."""
 
     dialect = "sqlite"
+    writes_at_once = 1
 
     def __init__(self, path: Path, *, clock: Clock, incarnation: str) -> None:
         self.path = path

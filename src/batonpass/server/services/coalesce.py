@@ -3,7 +3,8 @@
 A queue in front of the list-shaped lease engine. It has no timer: a lone
 request runs at once, and what has gathered when the set before returns is
 taken together, so a busy server pays for one transaction where it would have
-paid for a hundred.
+paid for a hundred. Where the database lets writes go on side by side there are
+two sets under way: one is decided while the other is on its way to the disk.
 
 Items stay independent. A set holds each key once, so every answer is the row
 as it is at COMMIT. What somebody else holds locked is not waited for there:
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
@@ -27,6 +28,8 @@ from batonpass.core.values import value
 
 SET_MAX: Final = 256
 """How many requests one transaction decides at most."""
+SETS_MAX: Final = 2
+"""How many sets are under way at most; more would only make each smaller."""
 LANES_MAX: Final = 4
 """How many rows are waited for at a time; each takes a connection."""
 LANE_WAIT_S_MAX: Final = 15.0
@@ -94,7 +97,10 @@ class _Waiting(Generic[A, R]):
 
 
 class Coalescer(Generic[A, R]):
-    """Feeds `run_set`, one set at a time; `run_alone` waits for what a set would not."""
+    """Feeds `run_set`, at most `sets_max` at a time; `run_alone` waits for what a set would not.
+
+    A key is in one set at a time, so that no set finds another one in its way.
+    """
 
     def __init__(
         self,
@@ -102,14 +108,17 @@ class Coalescer(Generic[A, R]):
         run_alone: Callable[[A], Awaitable[R]],
         *,
         key: Callable[[A], Hashable],
+        sets_max: int = SETS_MAX,
     ) -> None:
         self._run_set = run_set
         self._run_alone = run_alone
         self._key = key
+        self._sets_max = min(sets_max, SETS_MAX)
         self._waiting: deque[_Waiting[A, R]] = deque()
-        self._draining: asyncio.Task[None] | None = None
+        self._draining = 0
+        self._under_way: set[Hashable] = set()
         self._lanes: dict[Hashable, deque[_Waiting[A, R]]] = {}
-        self._lane_tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._lanes_free = asyncio.Semaphore(LANES_MAX)
 
     async def submit(self, asks: Sequence[A]) -> list[R | BatonError]:
@@ -118,40 +127,51 @@ class Coalescer(Generic[A, R]):
         submission: _Submission[A, R] = _Submission(asks, loop.create_future())
         until = loop.time() + LANE_WAIT_S_MAX
         self._waiting.extend(_Waiting(submission, place, until) for place in range(len(asks)))
-        if self._draining is None or self._draining.done():
-            self._draining = asyncio.create_task(self._drain(), name="lease sets")
+        if self._draining < self._sets_max:
+            self._draining += 1
+            self._start(self._drain(), "lease sets")
         await submission.settled
         return submission.results()
 
     async def _drain(self) -> None:
-        while self._waiting:
-            taken = self._take()
-            await points.areach("batch.taken")
-            try:
-                answers = await self._run_set([one.ask for one in taken])
-            except BatonError as error:
-                for one in taken:
-                    one.settle(error)
-            except Exception:  # noqa: BLE001  # one item's trouble must not be the others': each gets its own answer
-                for one in taken:
-                    self._join_lane(one)
-            else:
-                await points.areach("batch.returned")
-                self._deliver(taken, answers)
+        try:
+            while taken := self._take():
+                self._under_way |= taken.keys()
+                try:
+                    await self._run(list(taken.values()))
+                finally:
+                    self._under_way -= taken.keys()
+        finally:
+            # In the same step in which nothing was left to take: whoever submits next starts another.
+            self._draining -= 1
 
-    def _take(self) -> list[_Waiting[A, R]]:
-        """Take the next set: in order of arrival, each key once; who asks for the same key again comes later."""
+    def _take(self) -> dict[Hashable, _Waiting[A, R]]:
+        """Take the next set: in order of arrival, each key once; who asks for a key that is taken comes later."""
         taken: dict[Hashable, _Waiting[A, R]] = {}
         later: list[_Waiting[A, R]] = []
         while self._waiting and len(taken) < SET_MAX:
             one = self._waiting.popleft()
             key = self._key(one.ask)
-            if key in taken:
+            if key in taken or key in self._under_way:
                 later.append(one)
             else:
                 taken[key] = one
         self._waiting.extendleft(reversed(later))
-        return list(taken.values())
+        return taken
+
+    async def _run(self, taken: Sequence[_Waiting[A, R]]) -> None:
+        await points.areach("batch.taken")
+        try:
+            answers = await self._run_set([one.ask for one in taken])
+        except BatonError as error:
+            for one in taken:
+                one.settle(error)
+        except Exception:  # noqa: BLE001  # one item's trouble must not be the others': each gets its own answer
+            for one in taken:
+                self._join_lane(one)
+        else:
+            await points.areach("batch.returned")
+            self._deliver(taken, answers)
 
     def _deliver(self, taken: Sequence[_Waiting[A, R]], answers: Sequence[R | Alone]) -> None:
         for one, answer in zip(taken, answers, strict=True):
@@ -168,9 +188,7 @@ class Coalescer(Generic[A, R]):
             lane.append(one)
             return
         self._lanes[key] = deque([one])
-        task = asyncio.create_task(self._run_lane(key), name="lease lane")
-        self._lane_tasks.add(task)
-        task.add_done_callback(self._lane_tasks.discard)
+        self._start(self._run_lane(key), "lease lane")
 
     async def _run_lane(self, key: Hashable) -> None:
         lane = self._lanes[key]
@@ -189,3 +207,8 @@ class Coalescer(Generic[A, R]):
             return error
         except Exception as error:  # noqa: BLE001  # it is raised where the request waits
             return _Failed(error)
+
+    def _start(self, work: Coroutine[None, None, None], name: str) -> None:
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

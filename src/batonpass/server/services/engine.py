@@ -64,7 +64,9 @@ class LeaseEngine:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._queue: Coalescer[Ask, Outcome] = Coalescer(self._run_set, self._run_alone, key=_resource)
+        self._queue: Coalescer[Ask, Outcome] = Coalescer(
+            self._run_set, self._run_alone, key=_resource, sets_max=store.writes_at_once
+        )
 
     async def decide(self, asks: Sequence[Ask]) -> list[Outcome]:
         """Return the outcome of each ask, in order; a refusal, or no answer in time, is that ask's outcome alone."""
