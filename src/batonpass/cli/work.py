@@ -45,6 +45,11 @@ def work(
     what it did: resolved, reported, declined or failed. The report is the file
     $BATON_REPORT, or else what COMMAND printed.
 
+    The first SIGINT or SIGTERM lets the run finish and takes no other; the
+    second, or the terminal going away, stops it and settles it. A run that
+    could not be settled yet ends with 5, or 6 where the token was refused; the
+    next start settles it.
+
     Args:
         command: the program that does the work, and its arguments, after --.
         once: one item, then end. (The only way yet.)
