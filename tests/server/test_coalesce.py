@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from batonpass.server.services.coalesce import Alone, Coalescer
+from batonpass.server.services.coalesce import FURTHER_SET_MIN, Alone, Coalescer
 
 pytestmark = pytest.mark.anyio
 
@@ -45,12 +45,15 @@ def database() -> Database:
     return Database()
 
 
-def first_letter(ask: str) -> str:
-    return ask[0]
+MANY = [f"{number}" for number in range(FURTHER_SET_MIN)]
+
+
+def key(ask: str) -> str:
+    return ask.partition("-")[0]
 
 
 def coalescer(database: Database, *, sets_max: int) -> Coalescer[str, str]:
-    return Coalescer(database.run_set, database.run_alone, key=first_letter, sets_max=sets_max)
+    return Coalescer(database.run_set, database.run_alone, key=key, sets_max=sets_max)
 
 
 async def test_what_comes_while_a_set_is_under_way_is_the_next_set(database: Database) -> None:
@@ -58,50 +61,63 @@ async def test_what_comes_while_a_set_is_under_way_is_the_next_set(database: Dat
     async with asyncio.TaskGroup() as group:
         first = group.create_task(queue.submit(["a"]))
         await database.sets(1)
-        second, third = group.create_task(queue.submit(["b"])), group.create_task(queue.submit(["c", "d"]))
+        second, third = group.create_task(queue.submit(["b"])), group.create_task(queue.submit(MANY))
         database.let_go(0)
 
-        assert await database.sets(2) == [["a"], ["b", "c", "d"]]
+        assert await database.sets(2) == [["a"], ["b", *MANY]]
         database.let_go(1)
 
-    assert (first.result(), second.result(), third.result()) == (["a"], ["b"], ["c", "d"])
+    assert (first.result(), second.result(), third.result()) == (["a"], ["b"], MANY)
 
 
-async def test_two_sets_go_on_side_by_side_where_the_database_lets_them(database: Database) -> None:
+async def test_many_are_a_set_beside_another_where_the_database_lets_them(database: Database) -> None:
     queue = coalescer(database, sets_max=2)
     async with asyncio.TaskGroup() as group:
         first = group.create_task(queue.submit(["a"]))
         await database.sets(1)
-        second = group.create_task(queue.submit(["b"]))
-        await database.sets(2)
-        third = group.create_task(queue.submit(["c"]))
-        database.let_go(1)
+        second = group.create_task(queue.submit(MANY))
 
-        assert await database.sets(3) == [["a"], ["b"], ["c"]]
-        assert second.done()
+        assert await database.sets(2) == [["a"], MANY]
+        database.let_go(1)
+        assert await second == MANY
         assert not first.done()
         database.let_go(0)
+
+
+async def test_few_wait_for_the_set_that_is_under_way(database: Database) -> None:
+    queue = coalescer(database, sets_max=2)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(queue.submit(["a"]))
+        await database.sets(1)
+        for asks in (MANY[1:], ["b"]):
+            group.create_task(queue.submit(asks))
+        assert await database.sets(2) == [["a"], [*MANY[1:], "b"]]
+        few = group.create_task(queue.submit(["c"]))
+        database.let_go(0)
+        database.let_go(1)
+
+        assert (await database.sets(3))[2] == ["c"]
         database.let_go(2)
 
-    assert third.result() == ["c"]
+    assert few.result() == ["c"]
 
 
 async def test_a_key_is_in_one_set_at_a_time(database: Database) -> None:
     queue = coalescer(database, sets_max=2)
     async with asyncio.TaskGroup() as group:
-        group.create_task(queue.submit(["a1"]))
+        group.create_task(queue.submit(["a-1"]))
         await database.sets(1)
-        again = group.create_task(queue.submit(["a2", "b"]))
+        again = group.create_task(queue.submit(["a-2", *MANY]))
 
-        assert await database.sets(2) == [["a1"], ["b"]]
+        assert await database.sets(2) == [["a-1"], MANY]
         database.let_go(1)
         assert not again.done()
         database.let_go(0)
 
-        assert (await database.sets(3))[2] == ["a2"]
+        assert (await database.sets(3))[2] == ["a-2"]
         database.let_go(2)
 
-    assert again.result() == ["a2", "b"]
+    assert again.result() == ["a-2", *MANY]
 
 
 @pytest.mark.parametrize("sets_max", [1, 2])

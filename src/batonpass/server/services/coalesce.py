@@ -3,8 +3,9 @@
 A queue in front of the list-shaped lease engine. It has no timer: a lone
 request runs at once, and what has gathered when the set before returns is
 taken together, so a busy server pays for one transaction where it would have
-paid for a hundred. Where the database lets writes go on side by side there are
-two sets under way: one is decided while the other is on its way to the disk.
+paid for a hundred. Where the database lets writes go on side by side, and many
+wait, there are two sets under way: one is decided while the other is on its way
+to the disk.
 
 Items stay independent. A set holds each key once, so every answer is the row
 as it is at COMMIT. What somebody else holds locked is not waited for there:
@@ -30,6 +31,8 @@ SET_MAX: Final = 256
 """How many requests one transaction decides at most."""
 SETS_MAX: Final = 2
 """How many sets are under way at most; more would only make each smaller."""
+FURTHER_SET_MIN: Final = 32
+"""How many must wait before a set is begun beside another: the statements of a small one cost as much."""
 LANES_MAX: Final = 4
 """How many rows are waited for at a time; each takes a connection."""
 LANE_WAIT_S_MAX: Final = 15.0
@@ -127,7 +130,7 @@ class Coalescer(Generic[A, R]):
         submission: _Submission[A, R] = _Submission(asks, loop.create_future())
         until = loop.time() + LANE_WAIT_S_MAX
         self._waiting.extend(_Waiting(submission, place, until) for place in range(len(asks)))
-        if self._draining < self._sets_max:
+        if self._draining < self._sets_max and self._worth_a_set(beside=self._draining):
             self._draining += 1
             self._start(self._drain(), "lease sets")
         await submission.settled
@@ -135,7 +138,7 @@ class Coalescer(Generic[A, R]):
 
     async def _drain(self) -> None:
         try:
-            while taken := self._take():
+            while self._worth_a_set(beside=self._draining - 1) and (taken := self._take()):
                 self._under_way |= taken.keys()
                 try:
                     await self._run(list(taken.values()))
@@ -144,6 +147,9 @@ class Coalescer(Generic[A, R]):
         finally:
             # In the same step in which nothing was left to take: whoever submits next starts another.
             self._draining -= 1
+
+    def _worth_a_set(self, *, beside: int) -> bool:
+        return len(self._waiting) >= (FURTHER_SET_MIN if beside else 1)
 
     def _take(self) -> dict[Hashable, _Waiting[A, R]]:
         """Take the next set: in order of arrival, each key once; who asks for a key that is taken comes later."""
