@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -37,12 +38,19 @@ def plan(url: str, name: str, params: Mapping[str, object], *, without: Sequence
         return "\n".join(row[0] for row in rows)
 
 
-def test_a_window_goes_on_along_the_queues_order_and_sorts_nothing(database_url: str) -> None:
+@pytest.mark.parametrize(
+    "statement, project, index",
+    [("queue.window", None, "nodes_queue"), ("queue.window_in", "demo", "nodes_queue_project")],
+)
+def test_a_window_goes_on_along_the_queues_order_and_sorts_nothing(
+    database_url: str, statement: str, project: str | None, index: str
+) -> None:
     operations.upgrade(database_url)
 
-    steps = plan(database_url, "queue.window", WINDOW, without=["seqscan", "bitmapscan", "sort"])
+    asked = {**WINDOW, "project": project}
+    steps = plan(database_url, statement, asked, without=["seqscan", "bitmapscan", "sort"])
 
-    assert "nodes_queue" in steps
+    assert re.search(rf"\b{index}\b", steps)
     assert "(rank,born,id)>" in steps.replace(" ", "") or "ROW(rank, born, id) > ROW(" in steps
     assert "ORDER BY" not in steps
     assert "Sort Key: n." not in steps

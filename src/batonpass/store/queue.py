@@ -87,8 +87,9 @@ def sizes() -> Iterator[int]:
 async def window(tx: Reader, narrow: Narrow, after: Place, size: int) -> Window:
     """Return the next `size` nodes behind a place. The event loop runs in between, so never inside a write (D42)."""
     await asyncio.sleep(0)
+    statement = "queue.window" if narrow.project is None else "queue.window_in"
     (rows,) = await tx.fetch(
-        q("queue.window", **narrow.params(), unclaimed_at=narrow.unclaimed_at, **asdict(after), most=size + 1)
+        q(statement, **narrow.params(), unclaimed_at=narrow.unclaimed_at, **asdict(after), most=size + 1)
     )
     places = [Place(rank, born, node) for node, rank, born in rows[:size]]
     return Window(

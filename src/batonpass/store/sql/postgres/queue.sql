@@ -6,7 +6,25 @@ WHERE n.queueable AND NOT n.dead
   AND (n.rank, n.born, n.id) > (:rank::integer, :born::bigint, :id::text)
   AND (:unclaimed_at::bigint IS NULL
        OR NOT EXISTS (SELECT 1 FROM leases l WHERE l.resource = n.id AND l.kind = 'claim' AND l.expires_at > :unclaimed_at::bigint))
-  AND (:project::text IS NULL OR n.project = :project::text)
+  AND :project::text IS NULL
+  AND (:types::text IS NULL OR n.type = ANY (ARRAY(SELECT jsonb_array_elements_text(:types::jsonb))))
+  AND NOT (n.type = ANY (ARRAY(SELECT jsonb_array_elements_text(:exclude_types::jsonb))))
+  AND (:assignee::text IS NULL
+       OR EXISTS (SELECT 1 FROM edges a WHERE a.src = n.id AND a.type = 'assigned' AND a.dst = :assignee::text)
+       OR EXISTS (SELECT 1 FROM leases l WHERE l.resource = n.id AND l.holder = :assignee::text))
+  AND NOT EXISTS (SELECT 1 FROM edges s WHERE s.dst = n.id AND s.type = 'supersedes')
+  AND NOT EXISTS (SELECT 1 FROM live_resolutions r WHERE r.target = n.id)
+ORDER BY n.rank, n.born, n.id
+LIMIT :most::bigint;
+
+-- name: window_in(project, types, exclude_types, assignee, unclaimed_at, rank, born, id, most)
+-- The same in one project. A statement of its own: one for both walks the nodes of every project to find those of one.
+SELECT n.id, n.rank, n.born FROM nodes n
+WHERE n.queueable AND NOT n.dead
+  AND (n.rank, n.born, n.id) > (:rank::integer, :born::bigint, :id::text)
+  AND (:unclaimed_at::bigint IS NULL
+       OR NOT EXISTS (SELECT 1 FROM leases l WHERE l.resource = n.id AND l.kind = 'claim' AND l.expires_at > :unclaimed_at::bigint))
+  AND n.project = :project::text
   AND (:types::text IS NULL OR n.type = ANY (ARRAY(SELECT jsonb_array_elements_text(:types::jsonb))))
   AND NOT (n.type = ANY (ARRAY(SELECT jsonb_array_elements_text(:exclude_types::jsonb))))
   AND (:assignee::text IS NULL

@@ -6,7 +6,25 @@ WHERE n.queueable AND NOT n.dead
   AND (n.rank, n.born, n.id) > (:rank, :born, :id)
   AND (:unclaimed_at IS NULL
        OR NOT EXISTS (SELECT 1 FROM leases l WHERE l.resource = n.id AND l.kind = 'claim' AND l.expires_at > :unclaimed_at))
-  AND (:project IS NULL OR n.project = :project)
+  AND :project IS NULL
+  AND (:types IS NULL OR n.type IN (SELECT value FROM json_each(:types)))
+  AND NOT (n.type IN (SELECT value FROM json_each(:exclude_types)))
+  AND (:assignee IS NULL
+       OR EXISTS (SELECT 1 FROM edges a WHERE a.src = n.id AND a.type = 'assigned' AND a.dst = :assignee)
+       OR EXISTS (SELECT 1 FROM leases l WHERE l.resource = n.id AND l.holder = :assignee))
+  AND NOT EXISTS (SELECT 1 FROM edges s WHERE s.dst = n.id AND s.type = 'supersedes')
+  AND NOT EXISTS (SELECT 1 FROM live_resolutions r WHERE r.target = n.id)
+ORDER BY n.rank, n.born, n.id
+LIMIT :most;
+
+-- name: window_in(project, types, exclude_types, assignee, unclaimed_at, rank, born, id, most)
+-- The same in one project. A statement of its own: one for both walks the nodes of every project to find those of one.
+SELECT n.id, n.rank, n.born FROM nodes n
+WHERE n.queueable AND NOT n.dead
+  AND (n.rank, n.born, n.id) > (:rank, :born, :id)
+  AND (:unclaimed_at IS NULL
+       OR NOT EXISTS (SELECT 1 FROM leases l WHERE l.resource = n.id AND l.kind = 'claim' AND l.expires_at > :unclaimed_at))
+  AND n.project = :project
   AND (:types IS NULL OR n.type IN (SELECT value FROM json_each(:types)))
   AND NOT (n.type IN (SELECT value FROM json_each(:exclude_types)))
   AND (:assignee IS NULL
