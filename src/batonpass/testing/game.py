@@ -29,7 +29,11 @@ from batonpass.core.leases import Kind, Lease
 from batonpass.core.policy import Policy
 from batonpass.testing.crew import Answer
 
-OWNER_OF: Final = {"a1": "ann", "a2": "ann", "b1": "ben", "b2": "ben"}
+INVARIANTS: Final = frozenset(
+    "epoch-up no-shorten grant-has-future answer-is-now refused-changes-nothing fence token-of-tenure verdict-stable"
+    " own-release fed item-restored no-ghost no-lockout resume nonce-once no-false-refusal commit-iff-200"
+    " no-failure".split()
+)
 FURTHEST: Final = max(Policy().ttl_max, Policy().grace)
 
 
@@ -547,6 +551,7 @@ CLAIMS: Final = {"claim", "take another", "reattach", "ann's take", "ann's renew
 
 
 def _require(holds: bool, name: str, why: str) -> None:  # noqa: FBT001  # an assertion with a name
+    assert name in INVARIANTS, name
     if not holds:
         raise Broken(name, why)
 
