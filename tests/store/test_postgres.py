@@ -309,6 +309,30 @@ async def test_case_2_a_claimer_that_waited_behind_a_renewal_is_refused_with_wha
     assert answer.body["holder"]["expires"] == (await team.row()).expires_at // 1000  # type: ignore[operator]  # it is held
 
 
+async def test_case_2_a_claimer_that_waited_for_another_claim_of_its_own_gets_a_full_lease(on_real_time: Crew) -> None:
+    """How much a holder has is counted under a lock; the clock is read behind that one too."""
+    team = on_real_time
+    async with raw(team.url) as other:
+        await other.execute("BEGIN")
+        await other.execute("SELECT pg_advisory_xact_lock(hashtextextended('agent-b1', 0))")
+        claim = asyncio.create_task(team.verb("b1", "claim"))
+        await waits(team, claim)
+        began = await scalar(other, "SELECT clock_timestamp()")
+        await until(lambda: _is_long_ago(other, began))
+        await other.execute("COMMIT")
+        answer = await claim
+        now_ms = await scalar(other, "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")
+
+    assert answer.body["expires_in_ms"] == 1000
+    assert 0 < answer.lease["expires"] - now_ms <= 1000, "counted from after the wait"
+
+
+async def _is_long_ago(other: Raw, moment: datetime) -> bool:
+    return bool(
+        await scalar(other, f"SELECT clock_timestamp() > '{moment.isoformat()}'::timestamptz + interval '1.1 s'")
+    )
+
+
 @pytest.mark.parametrize("reclaim", [True, False])
 async def test_h26_a_renewal_that_waited_beyond_the_expiry_is_never_told_of_time_that_has_passed(
     on_real_time: Crew,

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from batonpass.core import points
 from batonpass.core.clock import Clock
@@ -37,6 +38,9 @@ from batonpass.server.services.coalesce import ALONE, Alone, Coalescer
 from batonpass.store import events, fences, leases
 from batonpass.store.base import Fences, Statement, Store, Tx, Writer, now_asked, retried
 from batonpass.store.leases import NodeFacts, Obstacle, Policies
+
+OF_ANY_VERB: Final = 3
+"""How many statements travel with a set in which nobody may acquire: clock, nodes, policies."""
 
 
 @value(frozen=True, slots=True)
@@ -104,8 +108,8 @@ def _along(clock: Clock, asks: Sequence[Ask]) -> list[Statement]:
         return always
     holders = {one.principal.id for one in acquiring}
     return [
+        leases.holders_locked(holders),  # before the clock is read: this lock may be waited for as well (D5)
         *always,
-        leases.holders_locked(holders),
         leases.obstacles_asked({one.resource for one in acquiring}),
         leases.live_claims_asked(holders, clock.moment()),
         leases.nonces_asked((one.resource, one.dispatch) for one in acquiring if one.dispatch is not None),
@@ -123,8 +127,11 @@ async def decide_within(tx: Tx, ask: Ask) -> Outcome:
 async def decide_in(tx: Tx, asks: Sequence[Ask]) -> list[Outcome | Alone]:
     """Decide `asks` under the locks `tx` holds, and hand over what they change."""
     await points.areach("lease.clock_read")
-    ((now,),), nodes, policies, *more = tx.along
-    _, obstacles, counts, used = more or ((), (), (), ())
+    if len(tx.along) == OF_ANY_VERB:
+        ((now,),), nodes, policies = tx.along
+        obstacles, counts, used = [], [], []
+    else:
+        _, ((now,),), nodes, policies, obstacles, counts, used = tx.along
     board = _Board(
         tx=tx,
         now=Instant(now),
