@@ -56,7 +56,7 @@ class Call:
 
         Lease verbs pass ``repeatable=False``: they are never answered from the store (D11).
         """
-        key = self.request.headers.get(IDEMPOTENCY_KEY)
+        key = self.request.headers.get(IDEMPOTENCY_KEY) if repeatable else None
         return Caller(
             self.principal,
             fences=self._fences(),
@@ -67,7 +67,7 @@ class Call:
                     path=self.request.url.path,
                     body=body,
                 )
-                if repeatable and key is not None
+                if key is not None
                 else None
             ),
             warnings=tuple(warnings),
