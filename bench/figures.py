@@ -25,6 +25,8 @@ US_PER_S: Final = 1_000_000
 class Beside(msgspec.Struct):
     """A rate divided by a limit's of the same round; `ok` is None where nothing was aimed for."""
 
+    by: str
+    """What took the limit's rate: pgbench, sqlite3, or the server itself."""
     limit: str
     rate: float
     ratio: float
@@ -134,6 +136,7 @@ class Rounds:
         rates = self.rates[aim.limit] if aim.limit != ME else self._rates_of_me()
         ratio = median(result.rate * probe.per_call / rate for result, rate in zip(results, rates, strict=True))
         return Beside(
+            by="the server" if aim.limit == ME else limits.BY[self.database.dialect],
             limit=aim.limit,
             rate=median(rates),
             ratio=ratio,

@@ -18,6 +18,8 @@ from bench.seed import AGENTS, CLAIMED, HELD
 from bench.served import Database
 
 CLIENTS: Final = 32
+BY: Final = {"sqlite": "sqlite3", "postgres": "pgbench"}
+"""What a database's limits are taken by."""
 HERE: Final = Path(__file__).parent
 TPS: Final = re.compile(r"^tps = ([0-9.]+) ", re.MULTILINE)
 

@@ -90,7 +90,7 @@ def bulk_renewals(connections: int, aim: float | None = None) -> Probe:
     """Return renewals of all leases an agent holds, a hundred, in one call, each under its epoch."""
     return Probe(
         "bulk",
-        f"renew {BULK_LEASES} a call",
+        f"renew, {BULK_LEASES} a call",
         connections,
         "POST",
         paths.QUEUE_RENEW,

@@ -90,11 +90,10 @@ def _about(report: Report) -> str:
 
 
 def _figures(figures: list[Figure]) -> Table:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for name in ("", "connections"):
-        table.add_column(name, justify="left" if not name else "right")
-    for name in ("a second", "p50 ms", "p99 ms", "server µs", "limit", "a second", "ratio", "aim"):
-        table.add_column(name, justify="right")
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    table.add_column("asked", no_wrap=True)
+    for name in ("conns", "per s", "p50 ms", "p99 ms", "server µs", "beside", "per s", "ratio", "aim"):
+        table.add_column(name, justify="right", no_wrap=True)
     for before, figure in zip([None, *figures], figures, strict=False):
         if before is None or before.database != figure.database:
             table.add_section()
@@ -104,14 +103,14 @@ def _figures(figures: list[Figure]) -> Table:
 
 
 def _row(figure: Figure) -> Iterator[str]:
-    yield figure.what if figure.counts else f"{figure.what} (generator was the limit)"
+    yield figure.what if figure.counts else f"[dim]{figure.what}: the generator was the limit[/]"
     yield str(figure.connections)
     yield f"{figure.rate:,.0f}"
     yield f"{figure.p50_ms:.1f}"
     aimed = figure.p99_ms_aim
     yield f"{figure.p99_ms:.1f}" + (f" <{aimed:.0f}{_mark(ok=figure.p99_ms < aimed)}" if aimed is not None else "")
-    yield f"{figure.server_us:.0f}"
-    yield "\n".join(beside.limit if beside.limit == ME else f"database, {beside.limit}" for beside in figure.beside)
+    yield f"{figure.server_us:,.0f}"
+    yield "\n".join(beside.limit if beside.limit == ME else f"{beside.by} {beside.limit}" for beside in figure.beside)
     yield "\n".join(f"{beside.rate:,.0f}" for beside in figure.beside)
     yield "\n".join(f"{beside.ratio:.2f}" for beside in figure.beside)
     yield "\n".join("" if b.aim is None else f"{b.aim:.2f}{_mark(ok=b.ok)}" for b in figure.beside)

@@ -33,7 +33,7 @@ def test_a_ratio_is_the_median_of_the_rounds_ratios_not_of_their_rates(rounds: R
     rounds.samples[probe] = [sample(100), sample(200), sample(900)]
     rounds.rates["claim"] = [200.0, 1000.0, 1000.0]
 
-    assert only_beside(rounds, probe) == [Beside(limit="claim", rate=1000.0, ratio=0.5, aim=0.4, ok=True)]
+    assert only_beside(rounds, probe) == [Beside(by="sqlite3", limit="claim", rate=1000.0, ratio=0.5, aim=0.4, ok=True)]
 
 
 def test_a_bulk_call_counts_its_leases(rounds: Rounds) -> None:
