@@ -175,7 +175,7 @@ def test_with_a_rule_switched_off_the_search_finds_what_it_is_for(gathered_sqlit
 def test_the_same_search_finds_nothing_with_the_rule_on(gathered_sqlite: Gathered, rule: str) -> None:
     ablation = ABLATIONS[rule]
     with in_process(gathered_sqlite) as table:
-        play(table, settings(HUNT, max_examples=25), **choices_of(ablation))
+        play(table, settings(HUNT, max_examples=12), **choices_of(ablation))
 
 
 def choices_of(ablation: Ablation) -> dict[str, object]:
