@@ -136,7 +136,7 @@ class Steps:
             assert self._changed.wait_for(lambda: self.count >= count, 60)
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(240)
 def test_a_server_killed_in_the_middle_of_load_loses_nothing_and_leaves_nothing_stuck(site: Site) -> None:
     heard, stop, steps = Answered(), threading.Event(), Steps()
     ports = [server.port for server in site.servers]
@@ -205,7 +205,7 @@ def assert_nothing_stuck(site: Site) -> None:
         assert httpx.post(f"{url}/renew", json={}, headers=headers).status_code == httpx.codes.OK
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 def test_a_server_that_is_stopped_and_goes_on_writes_nothing_into_the_next_tenure(site: Site) -> None:
     """Suspended beyond the lease, with requests in its socket: what it then answers is true of that moment."""
     first, second = site.servers
@@ -246,7 +246,7 @@ STANDS: Final = {"commit.returned", "group.committed"}
 """The points behind COMMIT: what was asked for stands, and nobody was told."""
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(240)
 def test_a_server_killed_at_any_point_of_a_claim_has_claimed_whole_or_not_at_all(site: Site) -> None:
     dialect = "sqlite" if site.gathered.url.startswith("sqlite") else "postgres"
     headers = {"Authorization": f"Bearer {site.gathered.tokens['a1']}"}
