@@ -153,7 +153,11 @@ async def test_h24_a_commit_that_no_standby_confirmed_is_unknown(lonely_primary:
 
 
 async def end_idle_transactions(other: Raw) -> None:
-    await other.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE state = 'idle in transaction'")
+    # Of this test's own database: others run beside it on the same server.
+    await other.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE state = 'idle in transaction' AND datname = current_database()"
+    )
 
 
 async def test_h24_a_transaction_that_was_ended_before_its_commit_has_not_happened(gathered_postgres: Gathered) -> None:
