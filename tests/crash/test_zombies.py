@@ -152,9 +152,14 @@ def test_a_stray_that_writes_all_the_time_has_no_say_after_the_verdict(box: Flee
 
 
 def written_by(box: Fleet, prefix: str) -> set[str]:
-    return {
-        node.id for node in box.person.list_nodes(types=["artifact"], limit=100).nodes if node.id.startswith(prefix)
-    }
+    """Return the artifacts whose ids begin with `prefix`, from all pages: how many there are is up to the stray."""
+    found: set[str] = set()
+    after: str | None = prefix
+    while after is not None:
+        page = box.person.list_nodes(types=["artifact"], limit=500, after=after)
+        found |= {node.id for node in page.nodes if node.id.startswith(prefix)}
+        after = page.next
+    return found
 
 
 # A runner that slept (H29, case 12)
