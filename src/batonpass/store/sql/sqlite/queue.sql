@@ -1,11 +1,11 @@
 -- name: window(project, types, exclude_types, assignee, unclaimed_at, rank, born, id, most)
 -- The next live queueable nodes after a place, in order of priority and age; ties end in the id, so two reads without
--- writes agree. With a moment, only those that nobody has claimed then: a hint, what is picked is locked and judged.
+-- writes agree. With a moment, only those that nobody has claimed then (nothing is later than NULL): a hint, what is
+-- picked is locked and judged.
 SELECT n.id, n.rank, n.born FROM nodes n
 WHERE n.queueable AND NOT n.dead
   AND (n.rank, n.born, n.id) > (:rank, :born, :id)
-  AND (:unclaimed_at IS NULL
-       OR NOT EXISTS (SELECT 1 FROM leases l WHERE l.resource = n.id AND l.kind = 'claim' AND l.expires_at > :unclaimed_at))
+  AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.resource = n.id AND l.kind = 'claim' AND l.expires_at > :unclaimed_at)
   AND :project IS NULL
   AND (:types IS NULL OR n.type IN (SELECT value FROM json_each(:types)))
   AND NOT (n.type IN (SELECT value FROM json_each(:exclude_types)))
@@ -22,8 +22,7 @@ LIMIT :most;
 SELECT n.id, n.rank, n.born FROM nodes n
 WHERE n.queueable AND NOT n.dead
   AND (n.rank, n.born, n.id) > (:rank, :born, :id)
-  AND (:unclaimed_at IS NULL
-       OR NOT EXISTS (SELECT 1 FROM leases l WHERE l.resource = n.id AND l.kind = 'claim' AND l.expires_at > :unclaimed_at))
+  AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.resource = n.id AND l.kind = 'claim' AND l.expires_at > :unclaimed_at)
   AND n.project = :project
   AND (:types IS NULL OR n.type IN (SELECT value FROM json_each(:types)))
   AND NOT (n.type IN (SELECT value FROM json_each(:exclude_types)))
