@@ -107,12 +107,13 @@ def _along(clock: Clock, asks: Sequence[Ask]) -> list[Statement]:
     if not acquiring:
         return always
     holders = {one.principal.id for one in acquiring}
+    nonces = [(one.resource, one.dispatch) for one in acquiring if one.dispatch is not None]
     return [
         leases.holders_locked(holders),  # before the clock is read: this lock may be waited for as well (D5)
         *always,
         leases.obstacles_asked({one.resource for one in acquiring}),
         leases.live_claims_asked(holders, clock.moment()),
-        leases.nonces_asked((one.resource, one.dispatch) for one in acquiring if one.dispatch is not None),
+        *([leases.nonces_asked(nonces)] if nonces else []),
     ]
 
 
@@ -131,7 +132,7 @@ async def decide_in(tx: Tx, asks: Sequence[Ask]) -> list[Outcome | Alone]:
         ((now,),), nodes, policies = tx.along
         obstacles, counts, used = [], [], []
     else:
-        _, ((now,),), nodes, policies, obstacles, counts, used = tx.along
+        _, ((now,),), nodes, policies, obstacles, counts, *used = tx.along
     board = _Board(
         tx=tx,
         now=Instant(now),
@@ -139,7 +140,7 @@ async def decide_in(tx: Tx, asks: Sequence[Ask]) -> list[Outcome | Alone]:
         policies=leases.policies(policies),
         obstacles=leases.obstacles(obstacles),
         live_claims={HolderId(holder): count for holder, count in counts},
-        used={(Resource(resource), nonce) for resource, nonce in used},
+        used={(Resource(resource), nonce) for rows in used for resource, nonce in rows},
         before=dict(tx.locked),
     )
     board.traced = await _traces(tx, asks, board)
