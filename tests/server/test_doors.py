@@ -9,18 +9,23 @@ import pytest
 from starlette.requests import Request
 
 from batonpass.server.http import bodies
-from batonpass.server.http.routes import ROUTES
+from batonpass.server.http.operations import Operation
+from batonpass.server.http.routes import OPERATIONS
 from batonpass.testing.doors import DOORS
 from batonpass.testing.populated import Populated, serving
 
 pytestmark = pytest.mark.anyio
 
 
-def test_each_route_is_a_door_and_each_door_a_route() -> None:
-    routes = {(method, route.path) for route in ROUTES for method in (route.methods or ()) if method != "HEAD"}
+def test_each_operation_is_a_door_and_each_door_an_operation() -> None:
+    assert {door.operation for door in DOORS} == set(OPERATIONS)
+    assert len(DOORS) == len(OPERATIONS) == len({operation.name for operation in OPERATIONS})
 
-    assert {(door.method, door.template) for door in DOORS} == routes
-    assert len(DOORS) == len(routes)
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+def test_each_operation_says_in_a_sentence_what_it_does(operation: Operation) -> None:
+    assert operation.summary.endswith(".")
+    assert "/v1/" not in operation.summary, "its method and path stand in the table"
 
 
 async def test_every_door_opens_and_takes_the_body_it_is_listed_with(

@@ -1,8 +1,9 @@
-"""Every door of the API: each route, who may use it, and a body that works in a `populated` database.
+"""Every door of the API: each operation, who may use it, and a body that works in a `populated` database.
 
-Tests that hold for every route walk this table, and one test compares it with
-the server's own, so a route that is added and not listed here fails it. In the
-order in which they stand, all doors open one after the other.
+Tests that hold for every operation walk this table, and one test compares it
+with the server's own (`server/http/routes.py`, which says all else of an
+operation), so one that is added and not listed here fails it. In the order in
+which they stand, all doors open one after the other.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from typing import Final, Literal
 import msgspec
 
 from batonpass.core.tokens import PREFIX_HEX_SHOWN, Secret, hash_of
+from batonpass.server.http.operations import Operation
+from batonpass.server.http.routes import OPERATIONS
 from batonpass.testing.populated import CLAIMED, FREE, Fleet
-from batonpass.wire import identity, leases, nodes, paths, policy, queue, tokens
+from batonpass.wire import paths
 
 Who = Literal["admin", "person", "agent", "rival", "run"]
 """Whose token of the populated database."""
@@ -23,26 +26,16 @@ Who = Literal["admin", "person", "agent", "rival", "run"]
 AGENT: Final = "agent-mill"
 
 
+_OPERATIONS: Final = {(operation.method, operation.path): operation for operation in OPERATIONS}
+
+
 @dataclass(frozen=True, slots=True)
 class Door:
-    """One method of one route.
+    """One operation, and how it opens. `values` fill its path, `ends` names whose token a `{prefix}` is of."""
 
-    `kind` is what its body is decoded to, None when it takes none. `published`
-    routes overlook fields that they do not know, ours refuse them (D16b).
-    `keyed` ones answer a repeated Idempotency-Key from the store (D11).
-    `query` are the parameters it takes. `values` fill its path, `ends` names
-    whose token a `{prefix}` is of.
-    """
-
-    method: str
-    template: str
-    kind: type[msgspec.Struct] | None = None
+    operation: Operation
     body: Mapping[str, object] = field(default_factory=dict)
     who: Who = "admin"
-    published: bool = False
-    keyed: bool = False
-    status: int = 200
-    query: tuple[str, ...] = ()
     values: Mapping[str, str] = field(default_factory=dict)
     ends: Who | None = None
 
@@ -52,9 +45,44 @@ class Door:
         return f"{self.method} {self.template}"
 
     @property
+    def method(self) -> str:
+        """Return its method."""
+        return self.operation.method
+
+    @property
+    def template(self) -> str:
+        """Return its path as the server routes by it."""
+        return self.operation.path
+
+    @property
+    def kind(self) -> type[msgspec.Struct] | None:
+        """Return what its body is decoded to, None when it takes none."""
+        return self.operation.takes
+
+    @property
+    def query(self) -> tuple[str, ...]:
+        """Return the names of the parameters it takes."""
+        return self.operation.query
+
+    @property
+    def published(self) -> bool:
+        """Whether it overlooks fields that it does not know, as the specifications' routes do (D16b)."""
+        return self.operation.published
+
+    @property
+    def keyed(self) -> bool:
+        """Whether it answers a repeated Idempotency-Key from the store (D11)."""
+        return self.operation.keyed
+
+    @property
+    def status(self) -> int:
+        """Return the status of its success."""
+        return self.operation.status
+
+    @property
     def writes(self) -> bool:
         """Whether anything changes when it opens."""
-        return self.method != "GET"
+        return not self.operation.reads
 
     def path(self, fleet: Fleet, **values: str) -> str:
         """Return the path in the database of `fleet`; `values` go before those of the table."""
@@ -83,98 +111,74 @@ def prefix_of(fleet: Fleet, who: Who) -> str:
     return hash_of(Secret(token_of(fleet, who)))[:PREFIX_HEX_SHOWN]
 
 
-def _lease(template: str, kind: type[msgspec.Struct], **body: object) -> Door:
-    values = {"id": FREE} if "{id}" in template else {}
-    return Door("POST", template, kind, body, "agent", published=True, values=values)  # never keyed: see D11
+def _get(path: str, *, who: Who = "admin", **values: str) -> Door:
+    return Door(_OPERATIONS["GET", path], who=who, values=values)
 
 
-def _node(template: str, kind: type[msgspec.Struct], method: str = "POST", **body: object) -> Door:
-    return Door(method, template, kind, body, "person", published=True, keyed=True, values={"id": FREE})
+def _post(path: str, body: Mapping[str, object], who: Who = "admin", **values: str) -> Door:
+    return Door(_OPERATIONS["POST", path], body, who, values)
 
 
-def _list(template: str, *query: str, who: Who = "admin", **values: str) -> Door:
-    return Door("GET", template, who=who, query=query, values=values)
+def _put(path: str, body: Mapping[str, object], who: Who = "admin", **values: str) -> Door:
+    return Door(_OPERATIONS["PUT", path], body, who, values)
+
+
+def _delete(path: str, body: Mapping[str, object], who: Who = "admin", **values: str) -> Door:
+    return Door(_OPERATIONS["DELETE", path], body, who, values)
+
+
+def _end(path: str, whose: Who, who: Who = "admin", **values: str) -> Door:
+    return Door(_OPERATIONS["DELETE", path], who=who, values=values, ends=whose)
 
 
 NEW_NODE: Final = {"id": "task-new", "type": "task", "title": "New", "summary": "New", "date": "2026-06-01"}
+_MENTION: Final = {"type": "mentions", "to": CLAIMED}
 
 DOORS: Final[tuple[Door, ...]] = (
     # leases
-    _lease(paths.CLAIM, leases.ClaimRequest, dispatch="door-1"),
-    _lease(paths.RENEW, leases.RenewRequest),
-    _lease(paths.EXTEND, leases.ExtendRequest, ms=1000),
-    _lease(paths.RESERVE, leases.RenewRequest),
-    _lease(paths.RELEASE, leases.ReleaseRequest),
-    _lease(paths.QUEUE_CLAIM, leases.BulkClaimRequest, ids=[FREE]),
-    _lease(paths.QUEUE_RENEW, leases.BulkRenewRequest),
-    _lease(paths.QUEUE_RELEASE, leases.BulkReleaseRequest),
-    Door("POST", paths.QUEUE_NEXT, queue.NextRequest, {"accept": "open"}, "agent"),
-    _list(paths.LEASES, "holder", "project", "state", "after", "limit"),
-    _list(
-        paths.QUEUE,
-        *("project", "assignee", "type", "exclude_type", "readiness", "include_blocked", "limit", "offset"),
-        who="agent",
-    ),
+    _post(paths.CLAIM, {"dispatch": "door-1"}, "agent", id=FREE),
+    _post(paths.RENEW, {}, "agent", id=FREE),
+    _post(paths.EXTEND, {"ms": 1000}, "agent", id=FREE),
+    _post(paths.RESERVE, {}, "agent", id=FREE),
+    _post(paths.RELEASE, {}, "agent", id=FREE),
+    _post(paths.QUEUE_CLAIM, {"ids": [FREE]}, "agent"),
+    _post(paths.QUEUE_RENEW, {}, "agent"),
+    _post(paths.QUEUE_RELEASE, {}, "agent"),
+    _post(paths.QUEUE_NEXT, {"accept": "open"}, "agent"),
+    _get(paths.LEASES),
+    _get(paths.QUEUE, who="agent"),
     # the graph
-    Door("POST", paths.NODES, nodes.PutRequest, {"nodes": [NEW_NODE]}, "person", published=True, keyed=True),
-    _list(paths.NODES, "type", "status", "project", "assignee", "text", "limit", "after"),
-    _list(paths.NODE, id=CLAIMED),
-    _list(paths.NODE_EDGES, "direction", "type", "limit", "after", id=CLAIMED),
-    _node(paths.NODE_EDGES, nodes.EdgeRequest, type="mentions", to=CLAIMED),
-    _node(paths.NODE_EDGES, nodes.EdgeRemoval, "DELETE", type="mentions", to=CLAIMED),
-    _node(paths.NODE_STATUS, nodes.StatusRequest, status="open"),
-    _node(paths.NODE_PRIORITY, nodes.PriorityRequest, priority="p3"),
-    _node(paths.NODE_READINESS, nodes.ReadinessRequest, readiness="clear"),
-    _node(paths.NODE_COMMITS, nodes.CommitRequest, repo="web", sha="abcdef1"),
+    _post(paths.NODES, {"nodes": [NEW_NODE]}, "person"),
+    _get(paths.NODES),
+    _get(paths.NODE, id=CLAIMED),
+    _get(paths.NODE_EDGES, id=CLAIMED),
+    _post(paths.NODE_EDGES, _MENTION, "person", id=FREE),
+    _delete(paths.NODE_EDGES, _MENTION, "person", id=FREE),
+    _post(paths.NODE_STATUS, {"status": "open"}, "person", id=FREE),
+    _post(paths.NODE_PRIORITY, {"priority": "p3"}, "person", id=FREE),
+    _post(paths.NODE_READINESS, {"readiness": "clear"}, "person", id=FREE),
+    _post(paths.NODE_COMMITS, {"repo": "web", "sha": "abcdef1"}, "person", id=FREE),
     # policy and status
-    _list(paths.POLICY, project="mail"),
-    Door(
-        "PUT", paths.POLICY, policy.PolicyRequest, {"claim_ttl_ms": 1_800_000}, keyed=True, values={"project": "mail"}
-    ),
-    _list(paths.STATUS),
+    _get(paths.POLICY, project="mail"),
+    _put(paths.POLICY, {"claim_ttl_ms": 1_800_000}, project="mail"),
+    _get(paths.STATUS),
     # who is who
-    _list(paths.ME),
-    _list(paths.AGENTS, "all", "after", "limit"),
-    Door(
-        "POST", paths.AGENTS, identity.AgentRequest, {"label": "new"}, "person", published=True, keyed=True, status=201
-    ),
-    _list(paths.ADMIN_PEOPLE, "after", "limit"),
-    Door(
-        "POST",
-        paths.ADMIN_PEOPLE,
-        identity.PersonRequest,
-        {"name": "Nia New", "email": "nia@example.org"},
-        keyed=True,
-        status=201,
-    ),
-    Door(
-        "POST",
-        paths.ADMIN_AGENTS,
-        identity.AdminAgentRequest,
-        {"label": "other", "owner": "person-pat"},
-        keyed=True,
-        status=201,
-    ),
+    _get(paths.ME),
+    _get(paths.AGENTS),
+    _post(paths.AGENTS, {"label": "new"}, "person"),
+    _get(paths.ADMIN_PEOPLE),
+    _post(paths.ADMIN_PEOPLE, {"name": "Nia New", "email": "nia@example.org"}),
+    _post(paths.ADMIN_AGENTS, {"label": "other", "owner": "person-pat"}),
     # tokens
-    Door("POST", paths.AGENT_SESSION, tokens.SessionRequest, {"session": "s-door"}, "agent", published=True),
-    Door(
-        "POST",
-        paths.AGENT_TOKEN,
-        tokens.AgentTokenRequest,
-        {"standing": True, "label": "door"},
-        "person",
-        published=True,
-        keyed=True,
-        status=201,
-        values={"id": AGENT},
-    ),
-    _list(paths.AGENT_TOKENS, "after", "limit", who="person", id=AGENT),
-    Door("DELETE", paths.AGENT_TOKEN_OF, who="person", keyed=True, values={"id": AGENT}, ends="run"),
-    _list(paths.MY_TOKENS, "after", "limit", who="person"),
-    Door("POST", paths.MY_TOKENS, tokens.PersonalTokenRequest, {"label": "door"}, "person", keyed=True, status=201),
-    _list(paths.ADMIN_TOKENS, "person", "after", "limit"),
-    Door("POST", paths.ADMIN_TOKENS, tokens.AdminTokenRequest, {"person": "person-pat"}, keyed=True, status=201),
-    Door("DELETE", paths.MY_TOKEN, who="person", keyed=True, ends="person"),
-    Door("DELETE", paths.ADMIN_TOKEN, keyed=True, ends="person"),
+    _post(paths.AGENT_SESSION, {"session": "s-door"}, "agent"),
+    _post(paths.AGENT_TOKEN, {"standing": True, "label": "door"}, "person", id=AGENT),
+    _get(paths.AGENT_TOKENS, who="person", id=AGENT),
+    _end(paths.AGENT_TOKEN_OF, "run", "person", id=AGENT),
+    _get(paths.MY_TOKENS, who="person"),
+    _post(paths.MY_TOKENS, {"label": "door"}, "person"),
+    _get(paths.ADMIN_TOKENS),
+    _post(paths.ADMIN_TOKENS, {"person": "person-pat"}),
+    _end(paths.MY_TOKEN, "person", "person"),
+    _end(paths.ADMIN_TOKEN, "person"),
 )
 """In this order each opens, and finds what it needs of those before it."""

@@ -114,6 +114,10 @@ class StandingTokenReply(_Minted, kw_only=True, omit_defaults=True):
     warnings: list[str] = []
 
 
+AgentTokenReply = SessionTokenReply | StandingTokenReply
+"""Reply of `POST /v1/agents/{id}/token`: it depends on what was asked for."""
+
+
 class PersonalTokenReply(_Minted, kw_only=True, omit_defaults=True):
     """Reply of `POST /v1/me/tokens` and `POST /v1/admin/tokens`."""
 

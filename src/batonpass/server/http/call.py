@@ -1,7 +1,7 @@
 """One request being answered: who calls, what the services are, and how an answer or error leaves.
 
-Every route is an `endpoint`: an async function from a `Call` to a `Response`.
-`endpoint` authenticates, turns a `BatonError` into the one error shape, and is
+Every route is an operation's `endpoint` around its handler, an async function from a `Call` to a `Response`.
+`endpoint` authenticates, reads the query, turns a `BatonError` into the one error shape, and is
 the only place where an unforeseen exception becomes a 500.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -22,13 +22,13 @@ from batonpass.core.identity import Principal
 from batonpass.core.ids import Fence, NodeId, parse_fence, parse_label, parse_node_id
 from batonpass.server.http import bodies
 from batonpass.server.http.bodies import IGNORED_NAMED_MAX, Body, shown
+from batonpass.server.http.operations import JSON, Operation
 from batonpass.server.services.bundle import Services
 from batonpass.server.services.change import Caller, Repeatable, Replayed
 from batonpass.wire.errors import error_body, http_status
 
 log = logging.getLogger(__name__)
 
-JSON: Final = "application/json"
 IF_LEASE: Final = "if-lease"
 IDEMPOTENCY_KEY: Final = "idempotency-key"
 FENCES_MAX: Final = 20
@@ -41,22 +41,25 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """An authenticated request and the services that answer it."""
+    """An authenticated request for one operation, and the services that answer it. `query` has its parameters."""
 
     request: Request
     services: Services
     principal: Principal
+    operation: Operation
+    query: Mapping[str, str]
 
-    async def body(self, kind: type[S], *, published: bool = False) -> Body[S]:
-        """Return the body as a `kind`; `published` routes overlook unknown fields, ours refuse them."""
-        return await bodies.read(self.request, kind, published=published)
+    async def body(self, kind: type[S]) -> Body[S]:
+        """Return the body as a `kind`, which is what the operation takes."""
+        assert kind is self.operation.takes, f"{self.operation.name} reads its body as {kind.__name__}"
+        return await bodies.read(self.request, kind, published=self.operation.published)
 
-    def caller(self, body: bytes = b"", *, repeatable: bool = True, warnings: Sequence[str] = ()) -> Caller:
-        """Return who asks, with the fences and the Idempotency-Key of the headers; `warnings` go into the reply.
+    def caller(self, body: bytes = b"", *, warnings: Sequence[str] = ()) -> Caller:
+        """Return who asks, with the headers' fences and, if the operation is keyed, their Idempotency-Key.
 
-        Lease verbs pass ``repeatable=False``: they are never answered from the store (D11).
+        `warnings` go into the reply.
         """
-        key = self.request.headers.get(IDEMPOTENCY_KEY) if repeatable else None
+        key = self.request.headers.get(IDEMPOTENCY_KEY) if self.operation.keyed else None
         return Caller(
             self.principal,
             fences=self._fences(),
@@ -77,19 +80,6 @@ class Call:
         """Return the node id in the path."""
         return parse_node_id(self.request.path_params["id"])
 
-    def query(self, *names: str, listed: Collection[str] = ()) -> Mapping[str, str]:
-        """Return the query parameters; one that is not in `names` is refused, and a second one that is not `listed`."""
-        given = self.request.query_params.multi_items()
-        for name, value in given:
-            if name not in names:
-                raise Invalid(f"{name}: no such parameter; this takes {', '.join(names) or 'none'}", field=name)
-            if "\0" in value:  # PostgreSQL's text holds none, so nothing there can match it
-                raise Invalid(f"{name}: has a NUL", field=name)
-        single = [name for name, _ in given if name not in listed]
-        if len(set(single)) != len(single):
-            raise Invalid("a query parameter stands there twice")
-        return dict(given)
-
     def _fences(self) -> tuple[Fence, ...]:
         values = self.request.headers.getlist(IF_LEASE)
         fences = [parse_fence(part) for value in values for part in value.split(",")]
@@ -98,26 +88,42 @@ class Call:
         return tuple(dict.fromkeys(fences))
 
 
-Handler = Callable[[Call], Awaitable[Response]]
-
-
-def endpoint(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
-    """Return `handler` as a route: authenticated, with every error in the one shape."""
+def endpoint(operation: Operation) -> Callable[[Request], Awaitable[Response]]:
+    """Return what answers a route: its handler, authenticated, with every error in the one shape."""
 
     async def answer(request: Request) -> Response:
         try:
             _require_plain_path(request)
             services: Services = request.app.state.services
             principal = await services.identity.authenticate(_bearer(request))
-            return await handler(Call(request, services, principal))
+            return await operation.handler(Call(request, services, principal, operation, _query(request, operation)))
         except BatonError as error:
             return refused(error)
         except Exception:
             log.exception("request.failed", extra={"method": request.method, "path": request.url.path})
             return refused(Internal("something broke here; it is in the server's log, and it was not your request"))
 
-    answer.__name__ = handler.__name__
+    answer.__name__ = operation.handler.__name__
     return answer
+
+
+def _query(request: Request, operation: Operation) -> Mapping[str, str]:
+    """Return the parameters of `operation`; another one is refused, and a second one that is not a list's.
+
+    Only a write of the published protocol overlooks what it does not know, as in its body (D16b).
+    """
+    names, found = operation.query, {}
+    for name, value in request.query_params.multi_items():
+        if name not in names:
+            if operation.published and not operation.reads:
+                continue
+            raise Invalid(f"{name[:60]}: no such parameter; this takes {', '.join(names) or 'none'}", field=name)
+        if "\0" in value:  # PostgreSQL's text holds none, so nothing there can match it
+            raise Invalid(f"{name}: has a NUL", field=name)
+        if name in found and name not in operation.listed:
+            raise Invalid(f"{name}: stands in the query twice", field=name)
+        found[name] = value
+    return found
 
 
 def _require_plain_path(request: Request) -> None:

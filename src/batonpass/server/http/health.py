@@ -11,8 +11,7 @@ from batonpass.wire.status import StatusReply
 
 
 async def status(call: Call) -> Response:
-    """GET /v1/status."""
-    call.query()
+    """Say what is running here, for people and for load balancers."""
     facts = await call.services.status()
     return reply(
         StatusReply(

@@ -18,20 +18,19 @@ LIMIT_DEFAULT: Final = 100
 
 
 async def me(call: Call) -> Response:
-    """GET /v1/me."""
-    call.query()
+    """Say whose token this is."""
     return reply(wire.me_reply(call.principal))
 
 
 async def list_people(call: Call) -> Response:
-    """GET /v1/admin/people?after=&limit=."""
-    asked = call.query("after", "limit")
+    """List people; for admins."""
+    asked = call.query
     page = await call.services.identity.list_people(call.principal, after=asked.get("after", ""), limit=limit(asked))
     return reply(wire.PeopleReply([wire.person_body(person) for person in page.items], page.next))
 
 
 async def create_person(call: Call) -> Response:
-    """POST /v1/admin/people."""
+    """Add a person; for admins."""
     body = await call.body(wire.PersonRequest)
     asked = body.value
     new = NewPerson(
@@ -45,8 +44,8 @@ async def create_person(call: Call) -> Response:
 
 
 async def list_agents(call: Call) -> Response:
-    """GET /v1/agents?all=&after=&limit=."""
-    asked = call.query("all", "after", "limit")
+    """List one's own agents, or as an admin everybody's."""
+    asked = call.query
     page = await call.services.identity.list_agents(
         call.principal, everybody=flag(asked, "all"), after=asked.get("after", ""), limit=limit(asked)
     )
@@ -54,14 +53,14 @@ async def list_agents(call: Call) -> Response:
 
 
 async def create_agent(call: Call) -> Response:
-    """POST /v1/agents."""
-    body = await call.body(wire.AgentRequest, published=True)
+    """Add an agent of one's own."""
+    body = await call.body(wire.AgentRequest)
     caller = call.caller(body.raw, warnings=body.notices)
     return changed(await call.services.identity.create_agent(caller, _new_agent(body.value)))
 
 
 async def create_agent_for(call: Call) -> Response:
-    """POST /v1/admin/agents."""
+    """Add an agent of somebody else's; for admins."""
     body = await call.body(wire.AdminAgentRequest)
     owner = parse_person_id(body.value.owner, field="owner")
     caller = call.caller(body.raw, warnings=body.notices)

@@ -32,8 +32,8 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 async def claim(call: Call) -> Response:
-    """POST /v1/nodes/{id}/claim."""
-    node, body = call.node_id(), await call.body(wire.ClaimRequest, published=True)
+    """Take the lease on a node, or renew one's own."""
+    node, body = call.node_id(), await call.body(wire.ClaimRequest)
     asked = body.value
     if asked.take and asked.if_epoch is not None:
         raise Invalid("take: ends the tenure that stands, so it takes no if_epoch", field="take")
@@ -52,18 +52,18 @@ async def claim(call: Call) -> Response:
 
 
 async def renew(call: Call) -> Response:
-    """POST /v1/nodes/{id}/renew."""
+    """Move the end of a lease away; a free node is claimed."""
     return await _hold(call, Verb.RENEW)
 
 
 async def reserve(call: Call) -> Response:
-    """POST /v1/nodes/{id}/reserve."""
+    """Park a node for its holder: the queue keeps it from others until the grace window ends."""
     return await _hold(call, Verb.RESERVE)
 
 
 async def extend(call: Call) -> Response:
-    """POST /v1/nodes/{id}/extend."""
-    node, body = call.node_id(), await call.body(wire.ExtendRequest, published=True)
+    """Stretch a lease to the time asked for, at most to the policy's maximum."""
+    node, body = call.node_id(), await call.body(wire.ExtendRequest)
     asked = body.value
     if not asked.ms > 0:
         raise Invalid("ms: must be a positive number of milliseconds", field="ms")
@@ -80,8 +80,8 @@ async def extend(call: Call) -> Response:
 
 
 async def release(call: Call) -> Response:
-    """POST /v1/nodes/{id}/release."""
-    node, body = call.node_id(), await call.body(wire.ReleaseRequest, published=True)
+    """Give a node back."""
+    node, body = call.node_id(), await call.body(wire.ReleaseRequest)
     asked = body.value
     request = Request(
         call.principal,
@@ -91,20 +91,18 @@ async def release(call: Call) -> Response:
         if_epoch=asked.if_epoch,
         reason=_reason(asked.reason),
     )
-    outcome = await call.services.leases.one(call.caller(repeatable=False), request)
+    outcome = await call.services.leases.one(call.caller(), request)
     released = wire.ReleaseReply(node, outcome.granted.edge, warnings=list(body.notices) or UNSET)
     return reply(released)
 
 
 async def claim_many(call: Call) -> Response:
-    """POST /v1/queue/claim."""
-    body = await call.body(wire.BulkClaimRequest, published=True)
+    """Claim a working set; each node is claimed or refused on its own."""
+    body = await call.body(wire.BulkClaimRequest)
     if not body.value.ids:
         raise Invalid("ids: name at least one node to claim", field="ids")
     ids = [parse_node_id(item, field=f"ids[{i}]") for i, item in enumerate(body.value.ids)]
-    bulk = await call.services.leases.claim_many(
-        call.caller(repeatable=False), ids, session=_label(body.value.session, "session")
-    )
+    bulk = await call.services.leases.claim_many(call.caller(), ids, session=_label(body.value.session, "session"))
     done, failed = _sorted_out(bulk)
     return reply(
         wire.BulkClaimReply(
@@ -121,9 +119,9 @@ async def claim_many(call: Call) -> Response:
 
 
 async def renew_many(call: Call) -> Response:
-    """POST /v1/queue/renew: exactly these, or what the caller holds."""
-    body = await call.body(wire.BulkRenewRequest, published=True)
-    asked, caller = body.value, call.caller(repeatable=False)
+    """Renew exactly these leases, or all that the caller holds."""
+    body = await call.body(wire.BulkRenewRequest)
+    asked, caller = body.value, call.caller()
     session = _label(asked.session, "session")
     explicit = asked.ids is not None or asked.leases is not None
     if explicit:
@@ -151,10 +149,10 @@ async def renew_many(call: Call) -> Response:
 
 
 async def release_many(call: Call) -> Response:
-    """POST /v1/queue/release."""
-    body = await call.body(wire.BulkReleaseRequest, published=True)
+    """Give back all that the caller holds."""
+    body = await call.body(wire.BulkReleaseRequest)
     bulk = await call.services.leases.release_held(
-        call.caller(repeatable=False),
+        call.caller(),
         session=_label(body.value.session, "session"),
         reservations=body.value.reservations,
     )
@@ -163,8 +161,8 @@ async def release_many(call: Call) -> Response:
 
 
 async def listed(call: Call) -> Response:
-    """GET /v1/leases?holder=&project=&state=&after=&limit=."""
-    asked = call.query("holder", "project", "state", "after", "limit")
+    """List leases, in order of their nodes."""
+    asked = call.query
     state = asked.get("state")
     if state is not None and state not in STATES:
         raise Invalid(f"state: {state[:40]} is none of {', '.join(STATES)}", field="state")
@@ -197,7 +195,7 @@ async def listed(call: Call) -> Response:
 
 
 async def _hold(call: Call, verb: Verb) -> Response:
-    node, body = call.node_id(), await call.body(wire.RenewRequest, published=True)
+    node, body = call.node_id(), await call.body(wire.RenewRequest)
     asked = body.value
     request = Request(
         call.principal,
@@ -211,7 +209,7 @@ async def _hold(call: Call, verb: Verb) -> Response:
 
 
 async def _single(call: Call, request: Request, body: Body[S]) -> Response:
-    outcome = await call.services.leases.one(call.caller(repeatable=False), request)
+    outcome = await call.services.leases.one(call.caller(), request)
     return reply(lease_reply(outcome, warnings=body.notices))
 
 

@@ -29,8 +29,8 @@ S = TypeVar("S", bound=wire.Standing)
 
 
 async def put(call: Call) -> Response:
-    """POST /v1/nodes."""
-    body = await call.body(wire.PutRequest, published=True)
+    """Write nodes in order, each on its own; every entry has its result."""
+    body = await call.body(wire.PutRequest)
     entries = wire.entries(body.value, warnings=body.warnings)
     fences = wire.fences(None, if_epoch=None, based_on=body.value.based_on)
     caller = call.caller(body.raw, warnings=body.overlooked).standing_on(*fences)
@@ -38,8 +38,7 @@ async def put(call: Call) -> Response:
 
 
 async def get(call: Call) -> Response:
-    """GET /v1/nodes/{id}."""
-    call.query()
+    """Read a node, with what the graph says about it."""
     seen = await call.services.graph.get(call.node_id())
     return reply(
         wire.node_reply(
@@ -53,8 +52,8 @@ async def get(call: Call) -> Response:
 
 
 async def listed(call: Call) -> Response:
-    """GET /v1/nodes?type=&status=&project=&assignee=&text=&limit=&after=."""
-    asked = call.query("type", "status", "project", "assignee", "text", "limit", "after")
+    """List nodes that match everything asked for, in order of their ids."""
+    asked = call.query
     assignee, project, text = asked.get("assignee"), asked.get("project"), asked.get("text")
     if text is not None and len(text) > TEXT_CHARS_MAX:
         raise Invalid(f"text: {len(text)} code points; the limit is {TEXT_CHARS_MAX} code points", field="text")
@@ -75,8 +74,8 @@ async def listed(call: Call) -> Response:
 
 
 async def edges(call: Call) -> Response:
-    """GET /v1/nodes/{id}/edges?direction=&type=&limit=&after=."""
-    asked = call.query("direction", "type", "limit", "after")
+    """List the edges of a node, both ways."""
+    asked = call.query
     node = call.node_id()
     page = await call.services.graph.edges_of(
         node,
@@ -90,7 +89,7 @@ async def edges(call: Call) -> Response:
 
 
 async def add_edge(call: Call) -> Response:
-    """POST /v1/nodes/{id}/edges."""
+    """Add an edge to a node; one that is there is skipped."""
 
     async def write(caller: Caller, node: NodeId, asked: wire.EdgeRequest) -> wire.ChangeReply | Replayed:
         other = parse_node_id(asked.to, field="to")
@@ -100,7 +99,7 @@ async def add_edge(call: Call) -> Response:
 
 
 async def remove_edge(call: Call) -> Response:
-    """DELETE /v1/nodes/{id}/edges."""
+    """Remove an edge from a node; one that is not there is skipped."""
 
     async def write(caller: Caller, node: NodeId, asked: wire.EdgeRemoval) -> wire.ChangeReply | Replayed:
         other = parse_node_id(asked.to, field="to")
@@ -110,7 +109,7 @@ async def remove_edge(call: Call) -> Response:
 
 
 async def status(call: Call) -> Response:
-    """POST /v1/nodes/{id}/status."""
+    """Set the status of a node; an in-progress one claims it."""
 
     async def write(caller: Caller, node: NodeId, asked: wire.StatusRequest) -> wire.ChangeReply | Replayed:
         return await call.services.graph.set_status(
@@ -126,7 +125,7 @@ async def status(call: Call) -> Response:
 
 
 async def priority(call: Call) -> Response:
-    """POST /v1/nodes/{id}/priority."""
+    """Set the priority of a node, or none."""
 
     async def write(caller: Caller, node: NodeId, asked: wire.PriorityRequest) -> wire.ChangeReply | Replayed:
         return await call.services.graph.set_priority(caller, node, asked.priority)
@@ -135,7 +134,7 @@ async def priority(call: Call) -> Response:
 
 
 async def readiness(call: Call) -> Response:
-    """POST /v1/nodes/{id}/readiness."""
+    """Say that agents may take a node, or take that back."""
 
     async def write(caller: Caller, node: NodeId, asked: wire.ReadinessRequest) -> wire.ChangeReply | Replayed:
         return await call.services.graph.set_readiness(caller, node, asked.readiness)
@@ -144,7 +143,7 @@ async def readiness(call: Call) -> Response:
 
 
 async def commits(call: Call) -> Response:
-    """POST /v1/nodes/{id}/commits."""
+    """Note a commit on a node; one that is noted is skipped."""
 
     async def write(caller: Caller, node: NodeId, asked: wire.CommitRequest) -> wire.ChangeReply | Replayed:
         return await call.services.graph.add_commit(caller, node, f"{asked.repo}@{asked.sha}")
@@ -160,7 +159,7 @@ Write = Callable[[Caller, NodeId, S], Awaitable[wire.ChangeReply | Replayed]]
 async def _verb(call: Call, kind: type[S], write: Write[S]) -> Response:
     """Answer a route that changes one node: read its body as `kind`, take the fences it names, and `write`."""
     node = call.node_id()
-    body: Body[S] = await call.body(kind, published=True)
+    body: Body[S] = await call.body(kind)
     fences = wire.fences(node, if_epoch=body.value.if_epoch, based_on=body.value.based_on)
     return changed(await write(call.caller(body.raw, warnings=body.notices).standing_on(*fences), node, body.value))
 

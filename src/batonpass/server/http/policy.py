@@ -13,14 +13,13 @@ from batonpass.wire.policy import PolicyRequest, policy_reply
 
 
 async def get(call: Call) -> Response:
-    """GET /v1/policy/{project}."""
-    call.query()
+    """Read the policy in force for a project."""
     project = _project(call)
     return reply(policy_reply(project, await call.services.policies.get(project)))
 
 
 async def put(call: Call) -> Response:
-    """PUT /v1/policy/{project}."""
+    """Change the policy of a project where the body says something; for admins."""
     project, body = _project(call), await call.body(PolicyRequest)
     given = {name: value for name, value in msgspec.structs.asdict(body.value).items() if value is not UNSET}
     caller = call.caller(body.raw, warnings=body.notices)

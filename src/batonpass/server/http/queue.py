@@ -21,20 +21,16 @@ from batonpass.wire import queue as wire
 from batonpass.wire.leases import lease_body_of
 
 LIMIT_DEFAULT: Final = 20
-FILTERS: Final = (
-    "project", "assignee", "type", "exclude_type", "readiness", "include_blocked", "limit", "offset",
-)  # fmt: skip
-LISTED: Final = ("type", "exclude_type")
 
 
 async def page(call: Call) -> Response:
-    """GET /v1/queue."""
+    """Read a page of the queue, best first, with counts of what it hides."""
     asked = _view(call)
     return reply(_envelope(await call.services.queue.page(call.principal, asked), asked))
 
 
 async def take_next(call: Call) -> Response:
-    """POST /v1/queue/next."""
+    """Choose the best item and claim it, in one step."""
     body = await call.body(wire.NextRequest)
     asked = body.value
     require_few(asked.exclude, "exclude", EXCLUDED_MAX)
@@ -48,7 +44,7 @@ async def take_next(call: Call) -> Response:
         session=parse_label(asked.session, field="session") if asked.session is not None else None,
         dispatch=parse_label(asked.dispatch, field="dispatch") if asked.dispatch is not None else None,
     )
-    taken = await call.services.queue.next(call.caller(repeatable=False), wish)
+    taken = await call.services.queue.next(call.caller(), wish)
     if taken is None:
         return reply(wire.NextReply(ok=True, status="empty"), ignored=body.ignored)
     return reply(
@@ -64,7 +60,7 @@ async def take_next(call: Call) -> Response:
 
 
 def _view(call: Call) -> View:
-    params = call.query(*FILTERS, listed=LISTED)
+    params = call.query
     project, assignee, readiness = params.get("project"), params.get("assignee"), params.get("readiness")
     types = _listed(call.request.query_params.getlist("type"))
     offset = params.get("offset", "0")

@@ -1,52 +1,85 @@
-"""The whole URL table on one screen. Hot routes first: the router tries them in order."""
+"""Every operation of the API on one screen. Hot ones first: the router tries them in order.
+
+To add one:
+
+* its path goes into `wire/paths.py`, and its bodies into `wire/<noun>.py` as structs;
+* its handler into `server/http/<noun>.py`: ``async def verb(call: Call) -> Response``, with a docstring whose first
+  line says what it does, as the reference page and the OpenAPI document will. `call.body(Kind)` reads the body,
+  `call.query` holds the parameters, `call.caller(body.raw)` has the fences and, where the operation is keyed, the
+  Idempotency-Key. None of them is told again what the line in this table says; a handler that reads its body as
+  something else fails at its first request;
+* its line into this table: `read(path, handler, Reply, "names", "of", "parameters")`, or for a write that takes an
+  Idempotency-Key `change` (POST), `create` (POST, answered 201), `replace` (PUT) or `remove` (DELETE), with what the
+  body is read as and what the reply is; `verb` for a POST that is repeatable without a key. Say ``published=True``
+  when a specification has it: then it overlooks fields that it does not know (D16b);
+* its call into `client/calls.py`, and its door into `testing/doors.py`: who may use it, and a body that works.
+"""
 
 from __future__ import annotations
+
+from typing import Final
 
 from starlette.routing import Route
 
 from batonpass.server.http import health, identity, leases, nodes, policy, queue, tokens
 from batonpass.server.http.call import endpoint
+from batonpass.server.http.operations import Operation, change, create, read, remove, replace, verb
+from batonpass.wire import identity as who
+from batonpass.wire import leases as lease
+from batonpass.wire import nodes as graph
 from batonpass.wire import paths
+from batonpass.wire import queue as queued
+from batonpass.wire import tokens as token
+from batonpass.wire.policy import PolicyReply, PolicyRequest
+from batonpass.wire.status import StatusReply
 
-ROUTES: list[Route] = [
-    Route(paths.CLAIM, endpoint(leases.claim), methods=["POST"]),
-    Route(paths.RENEW, endpoint(leases.renew), methods=["POST"]),
-    Route(paths.QUEUE_RENEW, endpoint(leases.renew_many), methods=["POST"]),
-    Route(paths.QUEUE_NEXT, endpoint(queue.take_next), methods=["POST"]),
-    Route(paths.RELEASE, endpoint(leases.release), methods=["POST"]),
-    Route(paths.EXTEND, endpoint(leases.extend), methods=["POST"]),
-    Route(paths.RESERVE, endpoint(leases.reserve), methods=["POST"]),
-    Route(paths.QUEUE_CLAIM, endpoint(leases.claim_many), methods=["POST"]),
-    Route(paths.QUEUE_RELEASE, endpoint(leases.release_many), methods=["POST"]),
-    Route(paths.QUEUE, endpoint(queue.page), methods=["GET"]),
-    Route(paths.NODE, endpoint(nodes.get), methods=["GET"]),
-    Route(paths.NODES, endpoint(nodes.put), methods=["POST"]),
-    Route(paths.NODES, endpoint(nodes.listed), methods=["GET"]),
-    Route(paths.NODE_EDGES, endpoint(nodes.edges), methods=["GET"]),
-    Route(paths.NODE_EDGES, endpoint(nodes.add_edge), methods=["POST"]),
-    Route(paths.NODE_EDGES, endpoint(nodes.remove_edge), methods=["DELETE"]),
-    Route(paths.NODE_STATUS, endpoint(nodes.status), methods=["POST"]),
-    Route(paths.NODE_PRIORITY, endpoint(nodes.priority), methods=["POST"]),
-    Route(paths.NODE_READINESS, endpoint(nodes.readiness), methods=["POST"]),
-    Route(paths.NODE_COMMITS, endpoint(nodes.commits), methods=["POST"]),
-    Route(paths.ME, endpoint(identity.me), methods=["GET"]),
-    Route(paths.LEASES, endpoint(leases.listed), methods=["GET"]),
-    Route(paths.POLICY, endpoint(policy.get), methods=["GET"]),
-    Route(paths.POLICY, endpoint(policy.put), methods=["PUT"]),
-    Route(paths.AGENT_SESSION, endpoint(tokens.bind_session), methods=["POST"]),
-    Route(paths.AGENT_TOKEN, endpoint(tokens.mint_agents), methods=["POST"]),
-    Route(paths.AGENT_TOKENS, endpoint(tokens.list_agents), methods=["GET"]),
-    Route(paths.AGENT_TOKEN_OF, endpoint(tokens.revoke_agents), methods=["DELETE"]),
-    Route(paths.AGENTS, endpoint(identity.list_agents), methods=["GET"]),
-    Route(paths.AGENTS, endpoint(identity.create_agent), methods=["POST"]),
-    Route(paths.MY_TOKENS, endpoint(tokens.list_own), methods=["GET"]),
-    Route(paths.MY_TOKENS, endpoint(tokens.mint_own), methods=["POST"]),
-    Route(paths.MY_TOKEN, endpoint(tokens.revoke_own), methods=["DELETE"]),
-    Route(paths.ADMIN_PEOPLE, endpoint(identity.list_people), methods=["GET"]),
-    Route(paths.ADMIN_PEOPLE, endpoint(identity.create_person), methods=["POST"]),
-    Route(paths.ADMIN_AGENTS, endpoint(identity.create_agent_for), methods=["POST"]),
-    Route(paths.ADMIN_TOKENS, endpoint(tokens.list_personal), methods=["GET"]),
-    Route(paths.ADMIN_TOKENS, endpoint(tokens.mint_for), methods=["POST"]),
-    Route(paths.ADMIN_TOKEN, endpoint(tokens.revoke_personal), methods=["DELETE"]),
-    Route(paths.STATUS, endpoint(health.status), methods=["GET"]),
+_PAGE: Final = ("after", "limit")
+_FILTERS: Final = ("project", "assignee", "type", "exclude_type", "readiness", "include_blocked", "limit", "offset")
+_NODES: Final = ("type", "status", "project", "assignee", "text", "limit", "after")
+
+OPERATIONS: Final[tuple[Operation, ...]] = (
+    verb(paths.CLAIM, leases.claim, lease.ClaimRequest, lease.LeaseReply),
+    verb(paths.RENEW, leases.renew, lease.RenewRequest, lease.LeaseReply),
+    verb(paths.QUEUE_RENEW, leases.renew_many, lease.BulkRenewRequest, lease.BulkRenewReply),
+    verb(paths.QUEUE_NEXT, queue.take_next, queued.NextRequest, queued.NextReply, published=False),
+    verb(paths.RELEASE, leases.release, lease.ReleaseRequest, lease.ReleaseReply),
+    verb(paths.EXTEND, leases.extend, lease.ExtendRequest, lease.LeaseReply),
+    verb(paths.RESERVE, leases.reserve, lease.RenewRequest, lease.LeaseReply),
+    verb(paths.QUEUE_CLAIM, leases.claim_many, lease.BulkClaimRequest, lease.BulkClaimReply),
+    verb(paths.QUEUE_RELEASE, leases.release_many, lease.BulkReleaseRequest, lease.BulkReleaseReply),
+    read(paths.QUEUE, queue.page, queued.QueueReply, *_FILTERS, listed=("type", "exclude_type")),
+    read(paths.NODE, nodes.get, graph.NodeReply),
+    change(paths.NODES, nodes.put, graph.PutRequest, graph.PutReply, published=True, also=(207,)),
+    read(paths.NODES, nodes.listed, graph.NodesReply, *_NODES),
+    read(paths.NODE_EDGES, nodes.edges, graph.EdgesReply, "direction", "type", "limit", "after"),
+    change(paths.NODE_EDGES, nodes.add_edge, graph.EdgeRequest, graph.ChangeReply, published=True),
+    remove(paths.NODE_EDGES, nodes.remove_edge, graph.EdgeRemoval, graph.ChangeReply, published=True),
+    change(paths.NODE_STATUS, nodes.status, graph.StatusRequest, graph.ChangeReply, published=True),
+    change(paths.NODE_PRIORITY, nodes.priority, graph.PriorityRequest, graph.ChangeReply, published=True),
+    change(paths.NODE_READINESS, nodes.readiness, graph.ReadinessRequest, graph.ChangeReply, published=True),
+    change(paths.NODE_COMMITS, nodes.commits, graph.CommitRequest, graph.ChangeReply, published=True),
+    read(paths.ME, identity.me, who.MeReply),
+    read(paths.LEASES, leases.listed, lease.LeasesReply, "holder", "project", "state", *_PAGE),
+    read(paths.POLICY, policy.get, PolicyReply),
+    replace(paths.POLICY, policy.put, PolicyRequest, PolicyReply),
+    verb(paths.AGENT_SESSION, tokens.bind_session, token.SessionRequest, token.SessionReply),
+    create(paths.AGENT_TOKEN, tokens.mint_agents, token.AgentTokenRequest, token.AgentTokenReply, published=True),
+    read(paths.AGENT_TOKENS, tokens.list_agents, token.TokensReply, *_PAGE),
+    remove(paths.AGENT_TOKEN_OF, tokens.revoke_agents, None, token.RevokeReply),
+    read(paths.AGENTS, identity.list_agents, who.AgentsReply, "all", *_PAGE),
+    create(paths.AGENTS, identity.create_agent, who.AgentRequest, who.AgentReply, published=True),
+    read(paths.MY_TOKENS, tokens.list_own, token.TokensReply, *_PAGE),
+    create(paths.MY_TOKENS, tokens.mint_own, token.PersonalTokenRequest, token.PersonalTokenReply),
+    remove(paths.MY_TOKEN, tokens.revoke_own, None, token.RevokeReply),
+    read(paths.ADMIN_PEOPLE, identity.list_people, who.PeopleReply, *_PAGE),
+    create(paths.ADMIN_PEOPLE, identity.create_person, who.PersonRequest, who.PersonReply),
+    create(paths.ADMIN_AGENTS, identity.create_agent_for, who.AdminAgentRequest, who.AgentReply),
+    read(paths.ADMIN_TOKENS, tokens.list_personal, token.TokensReply, "person", *_PAGE),
+    create(paths.ADMIN_TOKENS, tokens.mint_for, token.AdminTokenRequest, token.PersonalTokenReply),
+    remove(paths.ADMIN_TOKEN, tokens.revoke_personal, None, token.RevokeReply),
+    read(paths.STATUS, health.status, StatusReply),
+)
+
+ROUTES: Final[list[Route]] = [
+    Route(operation.path, endpoint(operation), methods=[operation.method]) for operation in OPERATIONS
 ]

@@ -13,31 +13,31 @@ from batonpass.server.http.identity import agent_in_path, limit
 from batonpass.server.services.tokens import AgentWish, TokenPage, Wish
 from batonpass.wire import tokens as wire
 
-Minted = wire.PersonalTokenReply | wire.SessionTokenReply | wire.StandingTokenReply
+Minted = wire.PersonalTokenReply | wire.AgentTokenReply
 
 
 async def list_own(call: Call) -> Response:
-    """GET /v1/me/tokens?after=&limit=."""
-    asked = call.query("after", "limit")
+    """List one's own personal tokens."""
+    asked = call.query
     page = await call.services.tokens.list_own(call.principal, after=asked.get("after", ""), limit=limit(asked))
     return _listed(page)
 
 
 async def mint_own(call: Call) -> Response:
-    """POST /v1/me/tokens."""
+    """Mint a personal token for oneself."""
     body = await call.body(wire.PersonalTokenRequest)
     made = await call.services.tokens.mint_own(call.caller(body.raw), _wish(body.value))
     return _minted(made, body.notices)
 
 
 async def revoke_own(call: Call) -> Response:
-    """DELETE /v1/me/tokens/{prefix}."""
+    """End one of one's own personal tokens."""
     return changed(await call.services.tokens.revoke_own(call.caller(), _prefix(call)))
 
 
 async def list_personal(call: Call) -> Response:
-    """GET /v1/admin/tokens?person=&after=&limit=."""
-    asked = call.query("person", "after", "limit")
+    """List everybody's personal tokens, or one person's; for admins."""
+    asked = call.query
     person = parse_person_id(asked["person"], field="person") if "person" in asked else None
     page = await call.services.tokens.list_personal(
         call.principal, person, after=asked.get("after", ""), limit=limit(asked)
@@ -46,7 +46,7 @@ async def list_personal(call: Call) -> Response:
 
 
 async def mint_for(call: Call) -> Response:
-    """POST /v1/admin/tokens."""
+    """Mint a personal token for somebody; for admins."""
     body = await call.body(wire.AdminTokenRequest)
     person = parse_person_id(body.value.person, field="person")
     made = await call.services.tokens.mint_for(call.caller(body.raw), person, _wish(body.value))
@@ -54,13 +54,13 @@ async def mint_for(call: Call) -> Response:
 
 
 async def revoke_personal(call: Call) -> Response:
-    """DELETE /v1/admin/tokens/{prefix}."""
+    """End anybody's personal token; for admins."""
     return changed(await call.services.tokens.revoke_personal(call.caller(), _prefix(call)))
 
 
 async def list_agents(call: Call) -> Response:
-    """GET /v1/agents/{id}/tokens?after=&limit=."""
-    agent, asked = agent_in_path(call), call.query("after", "limit")
+    """List the tokens of an agent."""
+    agent, asked = agent_in_path(call), call.query
     page = await call.services.tokens.list_agents(
         call.principal, agent, after=asked.get("after", ""), limit=limit(asked)
     )
@@ -68,8 +68,8 @@ async def list_agents(call: Call) -> Response:
 
 
 async def mint_agents(call: Call) -> Response:
-    """POST /v1/agents/{id}/token."""
-    agent, body = agent_in_path(call), await call.body(wire.AgentTokenRequest, published=True)
+    """Mint a token for an agent: for a session, for the run of a tenure, or a standing one."""
+    agent, body = agent_in_path(call), await call.body(wire.AgentTokenRequest)
     asked = body.value
     wish = AgentWish(
         expires=asked.expires,
@@ -85,16 +85,16 @@ async def mint_agents(call: Call) -> Response:
 
 
 async def revoke_agents(call: Call) -> Response:
-    """DELETE /v1/agents/{id}/tokens/{prefix}."""
+    """End one of an agent's tokens."""
     agent = agent_in_path(call)
     return changed(await call.services.tokens.revoke_agents(call.caller(), agent, _prefix(call)))
 
 
 async def bind_session(call: Call) -> Response:
-    """POST /v1/agents/session: the caller's own token is bound to its session, once."""
-    body = await call.body(wire.SessionRequest, published=True)
+    """Bind the agent token in use to its session, once and for all."""
+    body = await call.body(wire.SessionRequest)
     session = parse_label(body.value.session, field="session")
-    bound = await call.services.tokens.bind_session(call.caller(repeatable=False), session)
+    bound = await call.services.tokens.bind_session(call.caller(), session)
     return reply(bound, ignored=body.ignored)
 
 
