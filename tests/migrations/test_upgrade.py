@@ -20,6 +20,9 @@ from batonpass.testing.points import environment, wait_paused
 from batonpass.testing.populated import Populated, contents
 
 WAIT_S_MAX: Final = 30
+KNOWN: Final = tuple(step.version for step in migrate.known("sqlite"))
+TOMORROW: Final = len(KNOWN) + 1
+"""The number of the migration that the program of tomorrow has besides."""
 UPGRADE: Final = """
 import json, sys
 from pathlib import Path
@@ -96,11 +99,11 @@ def test_who_comes_while_another_is_at_it_waits_and_finds_it_done(
         go(second)
 
         with open_session(populated.url, read_only=True) as session:
-            assert migrate.status(session).applied == (1,)  # nothing of it is to be seen yet
+            assert migrate.status(session).applied == KNOWN  # nothing of it is to be seen yet
         assert second.poll() is None
         door.unlink()
         assert [result(first)[0], result(second)[0]] == [1, 0]
-        assert operations.status(populated.url).schema.applied == (1, 2)
+        assert operations.status(populated.url).schema.applied == (*KNOWN, TOMORROW)
 
 
 def test_an_upgrade_that_is_killed_leaves_the_database_as_it_was_and_the_next_one_works(
@@ -114,8 +117,8 @@ def test_an_upgrade_that_is_killed_leaves_the_database_as_it_was_and_the_next_on
         killed.communicate()
 
         assert contents(populated.url) == before
-        assert operations.status(populated.url).schema.applied == (1,)
-        assert operations.upgrade(populated.url).schema == 2
+        assert operations.status(populated.url).schema.applied == KNOWN
+        assert operations.upgrade(populated.url).schema == TOMORROW
     assert contents(populated.url)["edges"] == []
 
 

@@ -21,6 +21,10 @@ from batonpass.store.open import open_session, sqlite_path
 from batonpass.store.operations import Standing
 from batonpass.testing.populated import Populated, contents
 
+NEWEST: Final = len(migrate.known("sqlite"))
+KNOWN: Final = tuple(range(1, NEWEST + 1))
+TOMORROW: Final = f"{NEWEST + 1:04}_pre_nick"
+"""The migration that the program of tomorrow has besides."""
 HOLD_OPEN: Final = """
 import sqlite3, sys
 connection = sqlite3.connect(sys.argv[1])
@@ -46,7 +50,7 @@ def with_tomorrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[
             folder.mkdir(parents=True)
             for step in migrate.known(dialect):
                 (folder / step.path.name).write_text(step.sql)
-            (folder / "0002_pre_nick.sql").write_text("ALTER TABLE people ADD COLUMN nick text;\n")
+            (folder / f"{TOMORROW}.sql").write_text("ALTER TABLE people ADD COLUMN nick text;\n")
         monkeypatch.setattr(migrate, "MIGRATIONS", tmp_path / "migrations")
 
     return install
@@ -62,9 +66,9 @@ def test_the_status_of_a_database_that_is_up_to_date(populated: Populated) -> No
 
     assert (found.standing, found.schema.applied, found.schema.pending, found.newest_known) == (
         Standing.CURRENT,
-        (1,),
+        KNOWN,
         (),
-        1,
+        NEWEST,
     )
     assert found.schema.incarnation == rows["incarnations"][0][1]
     assert {table.name: table.rows for table in found.tables} == {name: len(kept) for name, kept in rows.items()}
@@ -129,7 +133,7 @@ def test_an_empty_database_has_no_schema(database_url: str) -> None:
     found = operations.status(database_url)
 
     assert (found.standing, found.schema.applied, found.schema.incarnation) == (Standing.NONE, (), None)
-    assert [step.version for step in found.schema.pending] == [1]
+    assert [step.version for step in found.schema.pending] == [*KNOWN]
 
 
 def test_a_schema_that_is_older_is_told_with_what_is_pending(
@@ -139,16 +143,16 @@ def test_a_schema_that_is_older_is_told_with_what_is_pending(
 
     found = operations.status(populated.url)
 
-    assert (found.standing, [step.name for step in found.schema.pending]) == (Standing.OLDER, ["0002_pre_nick"])
+    assert (found.standing, [step.name for step in found.schema.pending]) == (Standing.OLDER, [TOMORROW])
 
 
 def test_a_schema_that_is_newer_is_told_and_not_refused(populated: Populated) -> None:
     with open_session(populated.url) as session, session.transaction():
-        session.ask("schema.note", version=7, name="0007_post_tomorrow")
+        session.ask("schema.note", version=9999, name="9999_post_tomorrow")
 
     found = operations.status(populated.url)
 
-    assert (found.standing, found.schema.ahead, found.newest_known) == (Standing.NEWER, (7,), 1)
+    assert (found.standing, found.schema.ahead, found.newest_known) == (Standing.NEWER, (9999,), NEWEST)
     assert found.schema.incarnation is not None
 
 
@@ -232,7 +236,7 @@ def test_an_upgrade_keeps_rows_and_incarnation(populated: Populated, with_tomorr
 
     done = operations.upgrade(populated.url)
 
-    assert ([step.name for step in done.applied], done.schema) == (["0002_pre_nick"], 2)
+    assert ([step.name for step in done.applied], done.schema) == ([TOMORROW], NEWEST + 1)
     after = contents(populated.url)
     assert after.pop("people") == [(*row, None) for row in before.pop("people")]
     assert after == before
@@ -243,7 +247,7 @@ def test_a_migration_that_fails_leaves_the_database_as_it_was(
 ) -> None:
     with_tomorrow()
     for dialect in ("sqlite", "postgres"):
-        file = migrate.MIGRATIONS / dialect / "0002_pre_nick.sql"
+        file = migrate.MIGRATIONS / dialect / f"{TOMORROW}.sql"
         file.write_text(file.read_text() + "DELETE FROM edges;\nALTER TABLE nowhere ADD COLUMN nick text;\n")
     before = contents(populated.url)
 
@@ -251,15 +255,15 @@ def test_a_migration_that_fails_leaves_the_database_as_it_was(
         operations.upgrade(populated.url)
 
     assert contents(populated.url) == before
-    assert operations.status(populated.url).schema.applied == (1,)
+    assert operations.status(populated.url).schema.applied == KNOWN
 
 
 def test_a_newer_schema_is_not_upgraded(populated: Populated) -> None:
     with open_session(populated.url) as session, session.transaction():
-        session.ask("schema.note", version=7, name="0007_post_tomorrow")
+        session.ask("schema.note", version=9999, name="9999_post_tomorrow")
     before = contents(populated.url)
 
-    with pytest.raises(migrate.SchemaNewer, match="at version 7; this program knows up to 1"):
+    with pytest.raises(migrate.SchemaNewer, match=f"at version 9999; this program knows up to {NEWEST}"):
         operations.upgrade(populated.url)
 
     assert contents(populated.url) == before
@@ -277,7 +281,7 @@ def test_an_upgrade_waits_for_a_writer_that_is_at_work(
             operations.upgrade(populated_sqlite.url)
         writer.execute("COMMIT")
 
-    assert operations.upgrade(populated_sqlite.url).schema == 2
+    assert operations.upgrade(populated_sqlite.url).schema == NEWEST + 1
 
 
 def _bytes_of(url: str) -> dict[str, bytes]:

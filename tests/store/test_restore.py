@@ -36,6 +36,7 @@ from batonpass.testing.populated import (
     serving,
 )
 
+NEWEST: Final = len(migrate.known("sqlite"))
 JUMP: Final = 1 << 32
 RESTORE: Final = """
 import sys
@@ -104,7 +105,7 @@ def test_all_rows_come_back_but_for_what_belongs_to_one_incarnation(case: Case) 
     assert after["idempotency_keys"] == after["run_tenures"] == []
     assert before["idempotency_keys"]
     assert before["run_tenures"]
-    assert (report.before, report.schema, report.upgraded) == (case.made.incarnation, 1, ())
+    assert (report.before, report.schema, report.upgraded) == (case.made.incarnation, NEWEST, ())
 
 
 def test_a_restored_database_passes_the_check(case: Case) -> None:
@@ -289,14 +290,14 @@ def test_a_backup_of_an_older_schema_is_brought_up_to_date(
         folder.mkdir(parents=True)
         for step in migrate.known(dialect):
             (folder / step.path.name).write_text(step.sql)
-        (folder / "0002_pre_nick.sql").write_text(
+        (folder / f"{NEWEST + 1:04}_pre_nick.sql").write_text(
             "ALTER TABLE people ADD COLUMN nick text;\nUPDATE people SET nick = lower(name);\n"
         )
     monkeypatch.setattr(migrate, "MIGRATIONS", tmp_path / "migrations")
 
     report = case.restored()
 
-    assert (report.schema, report.upgraded) == (2, ("0002_pre_nick",))
+    assert (report.schema, report.upgraded) == (NEWEST + 1, (f"{NEWEST + 1:04}_pre_nick",))
     assert {row[-1] for row in contents(case.target)["people"]} == {"pat", "ada admin"}
 
 
