@@ -35,7 +35,8 @@ class Operation:
     success, `also` are others it may have. Of `query` parameters those in
     `listed` may stand there several times. `published` ones overlook what they
     do not know, ours refuse it (D16b). `keyed` ones answer a repeated
-    Idempotency-Key from the store (D11).
+    Idempotency-Key from the store (D11). One that `asks` is a read by POST: its
+    question does not fit into a URL.
     """
 
     method: Method
@@ -50,6 +51,7 @@ class Operation:
     media: tuple[str, ...] = (JSON,)
     published: bool = False
     keyed: bool = False
+    asks: bool = False
 
     @property
     def noun(self) -> str:
@@ -69,7 +71,7 @@ class Operation:
     @property
     def reads(self) -> bool:
         """Whether asking it changes nothing."""
-        return self.method == "GET"
+        return self.method == "GET" or self.asks
 
 
 def read(
@@ -82,6 +84,13 @@ def read(
 ) -> Operation:
     """Return a GET; `query` names the parameters it takes."""
     return Operation("GET", path, handler, None, gives, query, listed, media=media)
+
+
+def ask(
+    path: str, handler: Handler, takes: type[msgspec.Struct], gives: Gives, *, published: bool = False
+) -> Operation:
+    """Return a POST that changes nothing: a read whose question is a body."""
+    return Operation("POST", path, handler, takes, gives, published=published, asks=True)
 
 
 def verb(

@@ -8,7 +8,7 @@ To add one:
   `call.query` holds the parameters, `call.caller(body.raw)` has the fences and, where the operation is keyed, the
   Idempotency-Key. None of them is told again what the line in this table says; a handler that reads its body as
   something else fails at its first request;
-* its line into this table: `read(path, handler, Reply, "names", "of", "parameters")`, or for a write that takes an
+* its line into this table: `read(path, handler, Reply, "names", "of", "parameters")`, or `ask` where the question is a body; for a write that takes an
   Idempotency-Key `change` (POST), `create` (POST, answered 201), `replace` (PUT) or `remove` (DELETE), with what the
   body is read as and what the reply is; `verb` for a POST that is repeatable without a key. Say ``published=True``
   when a specification has it: then it overlooks fields that it does not know (D16b);
@@ -21,7 +21,7 @@ from typing import Final
 
 from starlette.routing import Route
 
-from batonpass.server.http import health, identity, leases, nodes, policy, queue, tokens
+from batonpass.server.http import health, identity, leases, nodes, policy, queue, tokens, transfer
 from batonpass.server.http.call import endpoint
 from batonpass.server.http.operations import Operation, change, create, read, remove, replace, verb
 from batonpass.wire import identity as who
@@ -30,6 +30,7 @@ from batonpass.wire import nodes as graph
 from batonpass.wire import paths
 from batonpass.wire import queue as queued
 from batonpass.wire import tokens as token
+from batonpass.wire import transfer as moved
 from batonpass.wire.policy import PolicyReply, PolicyRequest
 from batonpass.wire.status import StatusReply
 
@@ -77,6 +78,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     read(paths.ADMIN_TOKENS, tokens.list_personal, token.TokensReply, "person", *_PAGE),
     create(paths.ADMIN_TOKENS, tokens.mint_for, token.AdminTokenRequest, token.PersonalTokenReply),
     remove(paths.ADMIN_TOKEN, tokens.revoke_personal, None, token.RevokeReply),
+    read(paths.EXPORT, transfer.export, None, "gzip", "project", "authored", media=(moved.TAR, moved.GZIP)),
     read(paths.STATUS, health.status, StatusReply),
 )
 
