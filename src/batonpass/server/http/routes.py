@@ -8,10 +8,10 @@ To add one:
   `call.query` holds the parameters, `call.caller(body.raw)` has the fences and, where the operation is keyed, the
   Idempotency-Key. None of them is told again what the line in this table says; a handler that reads its body as
   something else fails at its first request;
-* its line into this table: `read(path, handler, Reply, "names", "of", "parameters")`, or `ask` where the question is a body; for a write that takes an
+* its line into this table: `read(path, handler, Reply, "names", "of", "parameters")`, or for a write that takes an
   Idempotency-Key `change` (POST), `create` (POST, answered 201), `replace` (PUT) or `remove` (DELETE), with what the
-  body is read as and what the reply is; `verb` for a POST that is repeatable without a key. Say ``published=True``
-  when a specification has it: then it overlooks fields that it does not know (D16b);
+  body is read as and what the reply is; `verb` for a POST that is repeatable without a key, `ask` for one that changes
+  nothing. Say ``published=True`` when a specification has it: then it overlooks fields that it does not know (D16b);
 * its call into `client/calls.py`, and its door into `testing/doors.py`: who may use it, and a body that works.
 """
 
