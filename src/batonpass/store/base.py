@@ -2,7 +2,8 @@
 
 A `Store` is opened by URL (`store.open`) and offers two doors:
 
-* `store.read()`: a consistent snapshot of what is committed, and nothing else.
+* `store.read()`: a consistent snapshot of what is committed, and nothing else;
+  `store.read_long()` is the same for a read that lasts, see `store.longreads`.
 * `store.write(principal, fences)`: the only way to change anything. It locks
   the lease rows of all fences in one ordered statement, compares them (D2a),
   and only then runs the body; the locks are kept to COMMIT. A broken fence is
@@ -165,6 +166,10 @@ class Store(Protocol):
 
     def read(self) -> AbstractAsyncContextManager[Reader]:
         """Open a snapshot of what is committed."""
+        ...
+
+    def read_long(self) -> AbstractAsyncContextManager[Reader]:
+        """Open a snapshot that may last as long as its reader goes on; `Unavailable` when too many do."""
         ...
 
     def write(self, principal: Principal, fences: Fences) -> AbstractAsyncContextManager[Tx]:

@@ -35,6 +35,7 @@ from batonpass.core.leases import LockedLease
 from batonpass.store import queries
 from batonpass.store.base import Fences, LockTimeout, Reader, Retry, Row, Statement, Tx, Writer, now_asked, q
 from batonpass.store.fences import lock_and_compare, refuse_broken
+from batonpass.store.longreads import LongReads
 
 POOL_MAX: Final = 10
 READERS_MAX: Final = 5
@@ -48,6 +49,8 @@ COMMIT: Final = "COMMIT"
 ROLLBACK: Final = "ROLLBACK"
 LIMITS: Final = q("session.limits", lock_ms="6000", statement_ms="20000", idle_ms="5000")
 """How long one transaction waits for a lock, for a statement, and lets others wait while it idles (D44, H25)."""
+LONG_LIMITS: Final = q("session.limits", lock_ms="6000", statement_ms="60000", idle_ms="3600000")
+"""The same for a long read, which holds no row: it idles for as long as its listener takes what it has read."""
 SYNC_WAIT_CANCELLED: Final = "canceling wait for synchronous replication"
 
 
@@ -145,6 +148,15 @@ class PostgresReader:
         return await self._connection.execute(query.sql, statement.params, binary=True)
 
 
+class PostgresLongReader(PostgresReader):
+    """A snapshot that may last: whatever limits the server sets itself, it idles as long as it has to."""
+
+    async def _begin_if_needed(self) -> None:
+        if not self._begun:
+            await super()._begin_if_needed()
+            await self._send(LONG_LIMITS)
+
+
 class PostgresTx(PostgresReader):
     """A write transaction."""
 
@@ -216,6 +228,7 @@ class PostgresStore:
         self._writers = writers
         self._readers = readers
         self._checks: set[asyncio.Task[None]] = set()
+        self._long_reads = LongReads()
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[Reader]:
@@ -226,6 +239,22 @@ class PostgresStore:
                 yield reader
             finally:
                 await reader.finish()
+
+    @asynccontextmanager
+    async def read_long(self) -> AsyncIterator[Reader]:
+        """Open a snapshot on a connection of its own; see `store.longreads`."""
+        with self._long_reads.one():
+            conninfo = self._readers.conninfo
+            assert isinstance(conninfo, str), "the pools are opened with a fixed address"
+            connect = Connection.connect(conninfo, autocommit=True, prepare_threshold=None)
+            try:
+                connection = await asyncio.wait_for(connect, POOL_WAIT_S_MAX)
+            except (psycopg.OperationalError, TimeoutError) as error:
+                raise Unavailable("the database gave no connection for a long read") from error
+            try:
+                yield PostgresLongReader(connection, self.clock)
+            finally:
+                await connection.close()  # which ends the snapshot too
 
     @asynccontextmanager
     async def write(self, principal: Principal, fences: Fences) -> AsyncIterator[Tx]:

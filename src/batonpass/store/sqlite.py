@@ -30,6 +30,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,6 +45,7 @@ from batonpass.core.leases import LockedLease
 from batonpass.store import queries
 from batonpass.store.base import Fences, Reader, Row, Statement, Tx, Writer, now_asked
 from batonpass.store.fences import lock_and_compare, refuse_broken
+from batonpass.store.longreads import LongReads
 
 GROUP_MEMBERS_MAX: Final = 64
 GROUP_S_MAX: Final = 0.005
@@ -109,6 +111,21 @@ class SqliteReader:
         return self._connection.execute(query.sql, statement.params)
 
 
+class SqliteLongReader(SqliteReader):
+    """A snapshot whose statements run in a thread of its own, so that none holds the event loop up (D42)."""
+
+    def __init__(self, connection: sqlite3.Connection, clock: Clock, thread: ThreadPoolExecutor) -> None:
+        super().__init__(connection, clock)
+        self._thread = thread
+
+    async def fetch(self, *statements: Statement) -> list[list[Row]]:
+        """Return the rows of each statement."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._run_all, statements)
+
+    def _run_all(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        return [self._run(statement).fetchall() for statement in statements]
+
+
 class SqliteTx(SqliteReader):
     """A member's transaction: its SAVEPOINT within the group."""
 
@@ -150,6 +167,7 @@ class SqliteStore:
         self.clock = clock
         self._writer = connect(path)
         self._readers: list[sqlite3.Connection] = []
+        self._long_reads = LongReads()
         self._locks = _FileLocks(path)
         self._waiting: deque[asyncio.Future[_Turn]] = deque()
         self._pump: asyncio.Task[None] | None = None
@@ -171,6 +189,22 @@ class SqliteStore:
         finally:
             connection.rollback()
             self._readers.append(connection)
+
+    @asynccontextmanager
+    async def read_long(self) -> AsyncIterator[Reader]:
+        """Open a snapshot on a connection and in a thread of its own; see `store.longreads`."""
+        with self._long_reads.one():
+            connection = connect(self.path, read_only=True)
+            thread = ThreadPoolExecutor(1, thread_name_prefix="sqlite long read")
+            try:
+                connection.execute("BEGIN")
+                yield SqliteLongReader(connection, self.clock, thread)
+            except sqlite3.Error as error:
+                raise translated(error) from error
+            finally:
+                connection.interrupt()
+                thread.submit(connection.close)  # behind whatever statement is still on its way out
+                thread.shutdown(wait=False)
 
     @asynccontextmanager
     async def write(self, principal: Principal, fences: Fences) -> AsyncIterator[Tx]:

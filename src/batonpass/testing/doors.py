@@ -162,6 +162,7 @@ DOORS: Final[tuple[Door, ...]] = (
     _get(paths.POLICY, project="mail"),
     _put(paths.POLICY, {"claim_ttl_ms": 1_800_000}, project="mail"),
     _get(paths.STATUS),
+    _get(paths.EXPORT),
     # who is who
     _get(paths.ME),
     _get(paths.AGENTS),

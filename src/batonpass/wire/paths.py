@@ -29,6 +29,9 @@ NODE_PRIORITY: Final = "/v1/nodes/{id}/priority"
 NODE_READINESS: Final = "/v1/nodes/{id}/readiness"
 NODE_COMMITS: Final = "/v1/nodes/{id}/commits"
 
+QUESTIONS: Final = "/v1/questions"
+QUESTION_ANSWER: Final = "/v1/questions/{id}/answer"
+
 CLAIM: Final = "/v1/nodes/{id}/claim"
 RENEW: Final = "/v1/nodes/{id}/renew"
 EXTEND: Final = "/v1/nodes/{id}/extend"
@@ -41,6 +44,8 @@ QUEUE_NEXT: Final = "/v1/queue/next"
 QUEUE_CLAIM: Final = "/v1/queue/claim"
 QUEUE_RENEW: Final = "/v1/queue/renew"
 QUEUE_RELEASE: Final = "/v1/queue/release"
+
+EXPORT: Final = "/v1/export"
 
 POLICY: Final = "/v1/policy/{project}"
 

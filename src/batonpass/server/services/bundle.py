@@ -10,8 +10,10 @@ from batonpass.server.services.graph import Graph
 from batonpass.server.services.identity import Identity
 from batonpass.server.services.leases import Leases
 from batonpass.server.services.policy import Policies
+from batonpass.server.services.questions import Questions
 from batonpass.server.services.queue import Queue
 from batonpass.server.services.tokens import Tokens
+from batonpass.server.services.transfer import Transfers
 from batonpass.store.base import Store, q
 
 
@@ -35,9 +37,11 @@ class Services:
     graph: Graph
     leases: Leases
     queue: Queue
+    questions: Questions
     policies: Policies
     identity: Identity
     tokens: Tokens
+    transfers: Transfers
 
     @staticmethod
     def over(store: Store) -> Services:
@@ -50,9 +54,11 @@ class Services:
             graph=Graph(store),
             leases=Leases(store, engine),
             queue=Queue(store),
+            questions=Questions(store),
             policies=Policies(store),
             identity=identity,
             tokens=Tokens(store, identity.principals),
+            transfers=Transfers(store),
         )
 
     async def status(self) -> ServerFacts:
