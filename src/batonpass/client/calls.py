@@ -14,7 +14,7 @@ from typing import Final, Generic, Literal, TypeVar
 import msgspec
 
 from batonpass.core.ids import AgentId, Fence, NodeId, PersonId
-from batonpass.wire import identity, nodes, paths, policy, queue, tokens
+from batonpass.wire import identity, nodes, paths, policy, questions, queue, tokens
 from batonpass.wire import leases as wire
 from batonpass.wire.status import StatusReply
 
@@ -320,6 +320,33 @@ def add_commit(id_: NodeId, *, repo: str, sha: str, if_epoch: int | None = None)
     """Note a commit on a node; one that is noted is skipped."""
     request = nodes.CommitRequest(repo=repo, sha=sha, if_epoch=if_epoch)
     return _change("POST", paths.fill(paths.NODE_COMMITS, id=id_), request, nodes.ChangeReply)
+
+
+# --- questions, corrections, captures ---------------------------------------------------------------------------------
+
+
+def ask_question(
+    text: str,
+    *,
+    title: str | None = None,
+    mentions: Sequence[NodeId] = (),
+    project: str | None = None,
+    to: PersonId | None = None,
+    blocks: Sequence[NodeId] = (),
+) -> Call[questions.QuestionReply]:
+    """Ask a question; the reply says whom it went to. What the caller is at work on waits for the answer."""
+    request = questions.QuestionRequest(
+        text=text, title=title, mentions=list(mentions), project=project, to=to, blocks=list(blocks)
+    )
+    return _change("POST", paths.QUESTIONS, request, questions.QuestionReply)
+
+
+def answer_question(
+    id_: NodeId, text: str, *, title: str | None = None, if_epoch: int | None = None
+) -> Call[questions.AnswerReply]:
+    """Answer a question and complete it, in one step."""
+    request = questions.AnswerRequest(text=text, title=title, if_epoch=if_epoch)
+    return _change("POST", paths.fill(paths.QUESTION_ANSWER, id=id_), request, questions.AnswerReply)
 
 
 # --- who is who ------------------------------------------------------------------------------------------------------

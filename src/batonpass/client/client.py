@@ -308,6 +308,11 @@ class Client:
     set_readiness = _sending(calls.set_readiness)
     add_commit = _sending(calls.add_commit)
 
+    # --- questions, corrections, captures ----------------------------------------------------------------------------
+
+    ask_question = _sending(calls.ask_question)
+    answer_question = _sending(calls.answer_question)
+
     # --- people, agents, tokens, the server --------------------------------------------------------------------------
 
     me = _sending(calls.me)

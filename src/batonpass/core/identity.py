@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import unicodedata
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from batonpass.core.ids import (
     TokenHash,
     parse_node_id,
     shown,
+    slug_of,
 )
 
 PERSON_PREFIX: Final = "person-"
@@ -163,7 +163,4 @@ def _prefixed(text: object, prefix: str, field: str) -> str:
 
 
 def _slug(text: str, prefix: str) -> str:
-    """Return `text` in lower-case ASCII letters, digits and hyphens; where nothing is left, a digest of it."""
-    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
-    slug = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[: NODE_ID_BYTES_MAX - len(prefix)].rstrip("-")
-    return slug or hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:8]
+    return slug_of(text, chars_max=NODE_ID_BYTES_MAX - len(prefix))

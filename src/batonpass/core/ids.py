@@ -7,7 +7,9 @@ message can be shown to whoever sent the value.
 
 from __future__ import annotations
 
+import hashlib
 import re
+import unicodedata
 from dataclasses import dataclass
 from typing import Final, NewType
 
@@ -29,6 +31,7 @@ Instant = NewType("Instant", int)
 NODE_ID_BYTES_MAX: Final = 200
 LABEL_CHARS_MAX: Final = 200
 _NODE_ID: Final = re.compile(r"[a-z0-9][a-z0-9-]*", re.ASCII)
+_NO_SLUG: Final = re.compile(r"[^a-z0-9]+", re.ASCII)
 _LABEL: Final = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?", re.ASCII)
 _FENCE: Final = re.compile(r"\s*(?P<resource>[^;\s]+)\s*;\s*epoch\s*=\s*(?P<epoch>\d{1,18})\s*", re.ASCII)
 _RECORD: Final = re.compile(
@@ -90,6 +93,13 @@ def parse_fence(text: str, *, field: str = "If-Lease") -> Fence:
     if match is None:
         raise Invalid(f"{field}: {shown(text)} is not <resource>; epoch=<number>", field=field)
     return Fence(parse_resource(match["resource"], field=field), int(match["epoch"]))
+
+
+def slug_of(text: str, *, chars_max: int) -> str:
+    """Return `text` in lower-case ASCII letters, digits and hyphens; where nothing is left, a digest of it."""
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    slug = _NO_SLUG.sub("-", plain).strip("-")[:chars_max].rstrip("-")
+    return slug or hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:8]
 
 
 def shown(text: str, *, chars_max: int = 60) -> str:

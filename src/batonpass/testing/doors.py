@@ -158,6 +158,9 @@ DOORS: Final[tuple[Door, ...]] = (
     _post(paths.NODE_PRIORITY, {"priority": "p3"}, "person", id=FREE),
     _post(paths.NODE_READINESS, {"readiness": "clear"}, "person", id=FREE),
     _post(paths.NODE_COMMITS, {"repo": "web", "sha": "abcdef1"}, "person", id=FREE),
+    # questions, corrections, captures
+    _post(paths.QUESTIONS, {"text": "Which port?", "mentions": [CLAIMED]}, "agent"),
+    _post(paths.QUESTION_ANSWER, {"text": "8080."}, "person", id="question-which-port"),
     # policy and status
     _get(paths.POLICY, project="mail"),
     _put(paths.POLICY, {"claim_ttl_ms": 1_800_000}, project="mail"),

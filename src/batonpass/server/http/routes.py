@@ -21,13 +21,14 @@ from typing import Final
 
 from starlette.routing import Route
 
-from batonpass.server.http import health, identity, leases, nodes, policy, queue, tokens, transfer
+from batonpass.server.http import health, identity, leases, nodes, policy, questions, queue, tokens, transfer
 from batonpass.server.http.call import endpoint
 from batonpass.server.http.operations import Operation, change, create, read, remove, replace, verb
 from batonpass.wire import identity as who
 from batonpass.wire import leases as lease
 from batonpass.wire import nodes as graph
 from batonpass.wire import paths
+from batonpass.wire import questions as question
 from batonpass.wire import queue as queued
 from batonpass.wire import tokens as token
 from batonpass.wire import transfer as moved
@@ -59,6 +60,8 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     change(paths.NODE_PRIORITY, nodes.priority, graph.PriorityRequest, graph.ChangeReply, published=True),
     change(paths.NODE_READINESS, nodes.readiness, graph.ReadinessRequest, graph.ChangeReply, published=True),
     change(paths.NODE_COMMITS, nodes.commits, graph.CommitRequest, graph.ChangeReply, published=True),
+    create(paths.QUESTIONS, questions.ask, question.QuestionRequest, question.QuestionReply, published=True),
+    create(paths.QUESTION_ANSWER, questions.answer, question.AnswerRequest, question.AnswerReply),
     read(paths.ME, identity.me, who.MeReply),
     read(paths.LEASES, leases.listed, lease.LeasesReply, "holder", "project", "state", *_PAGE),
     read(paths.POLICY, policy.get, PolicyReply),

@@ -11,6 +11,7 @@ from batonpass.server.services.identity import Identity
 from batonpass.server.services.leases import Leases
 from batonpass.server.services.policy import Policies
 from batonpass.server.services.questions import Questions
+from batonpass.server.services.questions import Questions
 from batonpass.server.services.queue import Queue
 from batonpass.server.services.tokens import Tokens
 from batonpass.server.services.transfer import Transfers
@@ -38,6 +39,7 @@ class Services:
     leases: Leases
     queue: Queue
     questions: Questions
+    questions: Questions
     policies: Policies
     identity: Identity
     tokens: Tokens
@@ -54,6 +56,7 @@ class Services:
             graph=Graph(store),
             leases=Leases(store, engine),
             queue=Queue(store),
+            questions=Questions(store),
             questions=Questions(store),
             policies=Policies(store),
             identity=identity,
