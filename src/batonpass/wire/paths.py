@@ -32,9 +32,6 @@ NODE_COMMITS: Final = "/v1/nodes/{id}/commits"
 QUESTIONS: Final = "/v1/questions"
 QUESTION_ANSWER: Final = "/v1/questions/{id}/answer"
 
-QUESTIONS: Final = "/v1/questions"
-QUESTION_ANSWER: Final = "/v1/questions/{id}/answer"
-
 CLAIM: Final = "/v1/nodes/{id}/claim"
 RENEW: Final = "/v1/nodes/{id}/renew"
 EXTEND: Final = "/v1/nodes/{id}/extend"

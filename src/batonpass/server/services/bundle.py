@@ -11,7 +11,6 @@ from batonpass.server.services.identity import Identity
 from batonpass.server.services.leases import Leases
 from batonpass.server.services.policy import Policies
 from batonpass.server.services.questions import Questions
-from batonpass.server.services.questions import Questions
 from batonpass.server.services.queue import Queue
 from batonpass.server.services.tokens import Tokens
 from batonpass.server.services.transfer import Transfers
@@ -39,7 +38,6 @@ class Services:
     leases: Leases
     queue: Queue
     questions: Questions
-    questions: Questions
     policies: Policies
     identity: Identity
     tokens: Tokens
@@ -56,7 +54,6 @@ class Services:
             graph=Graph(store),
             leases=Leases(store, engine),
             queue=Queue(store),
-            questions=Questions(store),
             questions=Questions(store),
             policies=Policies(store),
             identity=identity,
