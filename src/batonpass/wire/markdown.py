@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, assert_never
 
 from batonpass.core import edges as edge_law
@@ -46,11 +46,16 @@ class Flipped:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a put says: the authored part, the edges it writes on other nodes, and what was passed over or changed."""
+    """What a put says: the authored part, the edges it writes on other nodes, and what was passed over or changed.
+
+    `stamped` are the keys that only a server writes, as they came: they count
+    for nothing except where an import keeps them (D12).
+    """
 
     authored: Authored
     flipped: tuple[Flipped, ...]
     warnings: tuple[str, ...]
+    stamped: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +151,8 @@ class _Assembly:
             body=self._text("body"),
         )
         nodes.require_valid(authored, also=self._findings)
-        return Reading(authored, flipped, (*self._warnings, *self._cleaner.warnings, *nodes.advice(authored)))
+        stamped = {key: self._fields[key] for key in nodes.STAMPED_KEYS & self._fields.keys()}
+        return Reading(authored, flipped, (*self._warnings, *self._cleaner.warnings, *nodes.advice(authored)), stamped)
 
     def _rename_repo(self) -> None:
         """Read `repo` as the name that `project` used to have; where both are given, `repo` was the one to write."""

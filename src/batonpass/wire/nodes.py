@@ -13,9 +13,11 @@ from batonpass.core.clock import iso
 from batonpass.core.edges import Edge
 from batonpass.core.errors import BadRequest, BatonError, Invalid
 from batonpass.core.ids import Fence, NodeId, Resource, json_type, parse_resource
+from batonpass.core.kept import Kept
 from batonpass.core.leases import LeaseView
 from batonpass.core.nodes import Node
 from batonpass.core.resolution import Resolution
+from batonpass.wire.kept import kept
 from batonpass.wire.leases import LeaseBody, lease_body
 from batonpass.wire.markdown import Claim, Reading, front_matter, raw, read, read_json
 
@@ -25,6 +27,7 @@ _ID_LINE: Final = re.compile(r"^id:[ \t]*[\"']?([a-z0-9][a-z0-9-]{0,199})[\"']?[
 _ID_CHARS: Final = 2000
 
 IfExists = Literal["error", "skip", "update"]
+Cycles = Literal["refuse", "warn"]
 Outcome = Literal["created", "updated", "skipped", "error"]
 
 
@@ -39,11 +42,18 @@ class Standing(msgspec.Struct, kw_only=True):
 
 
 class PutRequest(msgspec.Struct, kw_only=True):
-    """Body of `POST /v1/nodes`. An entry is markdown, a node as JSON, or a `PutEntry`."""
+    """Body of `POST /v1/nodes`. An entry is markdown, a node as JSON, or a `PutEntry`.
+
+    Imports say the last two: `cycles` what becomes of `blocks` edges that close
+    one (D41), and `keep_attribution`, an admin's, that authors, stamps and
+    times are those of the entries (D12).
+    """
 
     nodes: list[Any]
     if_exists: IfExists = "error"
     based_on: list[Any] = []
+    cycles: Cycles = "refuse"
+    keep_attribution: bool = False
 
 
 class PutEntry(msgspec.Struct, kw_only=True):
@@ -106,6 +116,7 @@ class Put:
     revision: str | None = None
     if_epoch: int | None = None
     warnings: tuple[str, ...] = ()
+    kept: Kept | None = None
 
     @property
     def node(self) -> NodeId:
@@ -135,7 +146,7 @@ def entries(request: PutRequest, *, warnings: Sequence[str] = ()) -> list[Entry]
         raise Invalid(f"nodes: {count} entries; one call takes 1 to {NODES_MAX} entries", field="nodes")
     named = [f"nodes[{i}]" for i in range(count)]
     return [
-        _entry(item, request.if_exists, name, tuple(warning for warning in warnings if warning.startswith(name)))
+        _entry(item, request, name, tuple(warning for warning in warnings if warning.startswith(name)))
         for name, item in zip(named, request.nodes, strict=True)
     ]
 
@@ -146,18 +157,20 @@ def fences(node: NodeId | None, *, if_epoch: int | None, based_on: Sequence[obje
     return (*tenure, *(_premise(premise, f"based_on[{i}]") for i, premise in enumerate(based_on)))
 
 
-def _entry(item: object, if_exists: IfExists, name: str, warnings: tuple[str, ...]) -> Entry:
+def _entry(item: object, request: PutRequest, name: str, warnings: tuple[str, ...]) -> Entry:
     try:
         options = _options(item, name)
         reading = read(options.node) if isinstance(options.node, str) else read_json(options.node)
+        past = kept(reading.stamped) if request.keep_attribution else None
     except BatonError as error:
         return Unreadable(error, _id_of(item), warnings)
     return Put(
         reading,
-        if_exists=options.if_exists or if_exists,
+        if_exists=options.if_exists or request.if_exists,
         revision=options.revision,
         if_epoch=options.if_epoch,
         warnings=(*warnings, *_overlooked(item, name), *reading.warnings),
+        kept=past,
     )
 
 

@@ -34,7 +34,8 @@ async def put(call: Call) -> Response:
     entries = wire.entries(body.value, warnings=body.warnings)
     fences = wire.fences(None, if_epoch=None, based_on=body.value.based_on)
     caller = call.caller(body.raw, warnings=body.overlooked).standing_on(*fences)
-    return changed(await call.services.graph.put(caller, entries))
+    asked = body.value
+    return changed(await call.services.graph.put(caller, entries, cycles=asked.cycles, keeping=asked.keep_attribution))
 
 
 async def get(call: Call) -> Response:

@@ -14,18 +14,22 @@ from batonpass.core import edges as edge_law
 from batonpass.core import nodes as node_law
 from batonpass.core import points
 from batonpass.core.edges import Edge, find_cycle
-from batonpass.core.errors import Forbidden, InvalidEdge, NotFound, TransitionDenied
+from batonpass.core.errors import Conflict, Forbidden, InvalidEdge, NotFound, TransitionDenied
+from batonpass.core.history import DELETE
 from batonpass.core.identity import Principal
 from batonpass.core.ids import AgentId, NodeId
+from batonpass.core.kept import Kept
 from batonpass.core.node_types import check_move, require_type, type_of
 from batonpass.core.nodes import Attribution, Authored, Node, Stamp
 from batonpass.core.resolution import Target, completes
 from batonpass.server.services.change import Change
-from batonpass.server.services.principals import require_current
-from batonpass.store import edges, events, nodes, tokens
+from batonpass.server.services.principals import require_admin, require_current
+from batonpass.store import commits, edges, events, history, nodes, tokens, tombstones
 from batonpass.store.base import Retry
 from batonpass.store.edges import inbound_asked, inbound_by_target
+from batonpass.store.tombstones import Tombstone
 from batonpass.wire import markdown
+from batonpass.wire.nodes import Cycles
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,8 @@ class Deed:
     """What a step is recorded as: the verb of the history row, the kind and data of the event.
 
     `authors` says that the caller becomes the node's author. `restamps` names
-    the value that is stamped anew even if it did not change.
+    the value that is stamped anew even if it did not change. `kept` is a past
+    that an admin's import brings along.
     """
 
     verb: str
@@ -62,16 +67,19 @@ class Deed:
     data: Mapping[str, object] = field(default_factory=dict)
     authors: bool = False
     restamps: str | None = None
+    kept: Kept | None = None
 
 
 @dataclass(slots=True)
 class Editor:
-    """The nodes that one change has locked, and what it does to them."""
+    """The nodes that one change has locked, and what it does to them; `gone` are those of its ids that were deleted."""
 
     change: Change
     nodes: dict[NodeId, Node]
+    gone: Mapping[NodeId, Tombstone] = field(default_factory=dict)
     new: frozenset[NodeId] = frozenset()
     token_locked: bool = False
+    cycles: Cycles = "refuse"
     happened: list[events.Event] = field(default_factory=list)
 
     @classmethod
@@ -82,42 +90,55 @@ class Editor:
         *,
         new: frozenset[NodeId] = frozenset(),
         edges: Iterable[tuple[NodeId, Edge]] = (),
+        as_admin: bool = False,
+        cycles: Cycles = "refuse",
     ) -> Editor:
         """Lock the nodes `ids` in order, and return the editor of those that are there; only `new` may be created.
 
         `edges` are those that may be added or removed, by the node they lead
         from. Where the change may turn out to be an admin's alone, the caller's
-        token is locked first: tokens come before nodes (D44).
+        token is locked first: tokens come before nodes (D44). With `as_admin`
+        all of it is: `Forbidden` unless the caller is one, as read under that
+        lock. `cycles` says whether `check` refuses those of `blocks` edges.
         """
         by = change.caller.principal
-        locks_token = by.is_admin and by.is_person and _may_need_an_admin(ids, edges)
-        if locks_token:
+        if as_admin:
+            require_admin(await require_current(change.tx, change.now))
+        locks_token = as_admin or (by.is_admin and by.is_person and _may_need_an_admin(ids, edges))
+        if locks_token and not as_admin:
             await tokens.lock(change.tx, [by.token])
-        return cls(change, await nodes.lock(change.tx, ids, new=new), new, locks_token)
+        found = await nodes.lock(change.tx, ids, new=new)
+        # After the locks, in a statement of its own: who waited for a deletion has to see it.
+        gone = await tombstones.tombstones_of(change.tx, (node for node in ids if node not in found))
+        return cls(change, found, gone, new, locks_token, cycles)
 
     def require(self, node: NodeId) -> Node:
         """Return a locked node, or raise `NotFound`."""
         if node not in self.nodes:
-            raise NotFound(f"there is no node {node}")
+            raise absent(node, self.gone.get(node))
         return self.nodes[node]
 
-    async def check(self, steps: Sequence[Step]) -> None:
-        """Raise the first refusal of `steps` taken together; nothing has changed when it does."""
+    async def check(self, steps: Sequence[Step]) -> list[str]:
+        """Raise the first refusal of `steps` taken together; nothing has changed when it does. Return warnings."""
         for step in steps:
+            if step.before is None and (tombstone := self.gone.get(step.after.id)) is not None:
+                raise Conflict(f"{tombstone.words}; an id is never used again, so choose another", field="id")
             node_law.require_valid(step.after)
             await self._check_permission(step)
             await self._check_move(step)
-        await self._check_cycles(steps)
+        return await self._check_cycles(steps)
 
     async def carry_out(self, step: Step, deed: Deed) -> Node:
         """Write one checked step and return the node as it is then."""
         node = self._written(step, deed)
-        by_person = self.change.caller.principal.is_person
+        by_person = self.change.caller.principal.is_person and (deed.kept is None or deed.kept.by_person)
         if step.before is None:
             assert node.id in self.new, node.id
             nodes.insert(self.change.tx, node, by_person=by_person)
         else:
             nodes.update(self.change.tx, node)
+            had, has = (authored.extra.get("commits", ()) for authored in (step.before.authored, step.after))
+            commits.keep(self.change.tx, node.id, before=had, after=has)
             edges.remove_edges(self.change.tx, node.id, step.removed)
             edges.put_edges(self.change.tx, node.id, step.added, by_person=by_person, at=self.change.now)
         await points.areach("edge.written")
@@ -126,6 +147,27 @@ class Editor:
         self._note(node, deed)
         self.nodes[node.id] = node
         return node
+
+    async def bury(self, node: Node, *, reason: str) -> None:
+        """Delete a locked node whose tenure has ended: its history gets the act, and a tombstone takes its place."""
+        by = self.change.caller.principal
+        history.add(
+            self.change.tx,
+            node.id,
+            revision=node.revision,
+            verb=DELETE,
+            by=by,
+            via=self.change.caller.door,
+            content="",
+            at=self.change.now,
+            reason=reason,
+        )
+        project = node.authored.project
+        stone = Tombstone(node.id, node.authored.type, project, node.revision, self.change.now, by.id, reason)
+        tombstones.put_in_place_of_node(self.change.tx, stone)
+        await points.areach("edge.written")
+        self._note(node, Deed(DELETE, "node.deleted", {"reason": reason}))
+        del self.nodes[node.id]
 
     async def finish(self) -> None:
         """Hand over the events of every step, in order."""
@@ -152,7 +194,7 @@ class Editor:
             ready = step.after.readiness is not None
             by_person = ready and self.change.caller.principal.is_person
             node = replace(node, readiness_stamp=self._stamp() if ready else None, ready_by_person=by_person)
-        return node
+        return node if deed.kept is None else deed.kept.onto(node)
 
     def _attribution(self) -> Attribution:
         by = self.change.caller.principal
@@ -166,9 +208,10 @@ class Editor:
         )
 
     def _remember(self, node: Node, deed: Deed) -> None:
-        nodes.add_history(
+        history.add(
             self.change.tx,
-            node,
+            node.id,
+            revision=node.revision,
             verb=deed.verb,
             by=self.change.caller.principal,
             via=self.change.caller.door,
@@ -214,24 +257,31 @@ class Editor:
         if (why := check_move(kind, old, new, born=born, has_resolver=resolved)) is not None:
             raise TransitionDenied(why, field="status")
 
-    async def _check_cycles(self, steps: Sequence[Step]) -> None:
-        """Raise `InvalidEdge` naming the way round that a new `blocks` edge would close (D41)."""
+    async def _check_cycles(self, steps: Sequence[Step]) -> list[str]:
+        """Raise `InvalidEdge` naming the way round that a new `blocks` edge closes; an import is only warned (D41)."""
         new = [(step.after.id, edge.to) for step in steps for edge in step.added if edge.type == "blocks"]
         if not new:
-            return
+            return []
         blocks = await edges.downstream(self.change.tx, [dst for _, dst in new])
         for step in steps:
             for edge in step.removed:
                 if edge.type == "blocks" and edge.to in blocks[step.after.id]:
                     blocks[step.after.id].remove(edge.to)
+        closed = []
         for src, dst in new:
             if (cycle := find_cycle(src, dst, blocks)) is not None:
-                raise InvalidEdge(
-                    f"edges: {src} cannot block {dst}, since that closes a cycle: {' blocks '.join(cycle)}",
-                    details=cycle,
-                    field="edges",
-                )
+                way = " blocks ".join(cycle)
+                if self.cycles == "refuse":
+                    why = f"edges: {src} cannot block {dst}, since that closes a cycle: {way}"
+                    raise InvalidEdge(why, details=cycle, field="edges")
+                closed.append(f"edges: a cycle of blockers, of which none can be begun before another: {way}")
             blocks[src].append(dst)
+        return closed
+
+
+def absent(node: NodeId, tombstone: Tombstone | None) -> NotFound:
+    """Return the error for a node that is not there, saying what became of it if it was deleted."""
+    return NotFound(f"there is no node {node}" if tombstone is None else f"there is no such node: {tombstone.words}")
 
 
 def shown_as(principal: Principal) -> str:

@@ -74,8 +74,13 @@ class Graph:
     # --- writing ------------------------------------------------------------------------------------------------
 
     @retried
-    async def put(self, caller: Caller, entries: Sequence[wire.Entry]) -> wire.PutReply | Replayed:
-        """Write the entries in order, each by what the ones before left; a refused one stops no other."""
+    async def put(
+        self, caller: Caller, entries: Sequence[wire.Entry], *, cycles: wire.Cycles = "refuse", keeping: bool = False
+    ) -> wire.PutReply | Replayed:
+        """Write the entries in order, each by what the ones before left; a refused one stops no other.
+
+        `keeping` what the entries say of their past is for admins (D12).
+        """
         puts = [entry for entry in entries if isinstance(entry, wire.Put)]
         named = frozenset(put.node for put in puts)
         written = named.union(flip.src for put in puts for flip in put.reading.flipped)
@@ -87,7 +92,7 @@ class Graph:
         async with change(self._store, caller, onto=onto) as made:
             if made.replayed is not None:
                 return made.replayed
-            editor = await Editor.over(made, written, new=named, edges=reached)
+            editor = await Editor.over(made, written, new=named, edges=reached, as_admin=keeping, cycles=cycles)
             _require_foreseen(editor, updated, onto)
             results = [await _result(editor, entry) for entry in entries]
             await editor.finish()
@@ -309,21 +314,25 @@ def _require_foreseen(editor: Editor, updated: frozenset[NodeId], onto: frozense
 async def _put(editor: Editor, put: wire.Put) -> wire.PutResult:
     authored, stored = put.reading.authored, editor.nodes.get(put.reading.authored.id)
     flips = _flip_steps(editor, put.reading.flipped)
-    unchanged = stored is not None and stored.authored == authored
+    unchanged = stored is not None and stored.authored == authored and (not put.kept or put.kept.shows_in(stored))
     if stored is not None and (put.if_exists == "skip" or (unchanged and not flips)):
         return _put_result("skipped", stored, put.warnings)
     _require_expected(put, stored)
     steps = [*([] if unchanged else [Step(stored, authored)]), *flips]
-    await editor.check(steps)
+    if put.kept is not None and (findings := list(put.kept.findings(editor.change.now))):
+        raise InvalidNode(findings[0], details=findings, field=findings[0].partition(":")[0])
+    closed = await editor.check(steps)
     outcome: wire.Outcome = "updated" if stored is not None else "created"
     for step in steps:
         if step.after is authored:
-            stored = await editor.carry_out(step, Deed("put", "node.put", {"status": outcome}, authors=True))
+            stored = await editor.carry_out(
+                step, Deed("put", "node.put", {"status": outcome}, authors=True, kept=put.kept)
+            )
         else:
             added = [{"type": edge.type, "to": edge.to} for edge in step.added]
             await editor.carry_out(step, Deed("edge_added", "node.edge_added", {"edges": added}))
     assert stored is not None, put
-    return _put_result(outcome, stored, put.warnings)
+    return _put_result(outcome, stored, (*put.warnings, *closed))
 
 
 def _require_expected(put: wire.Put, stored: Node | None) -> None:
