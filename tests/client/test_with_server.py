@@ -22,7 +22,7 @@ from batonpass.core.errors import AlreadyClaimed, Conflict, LeaseLost, Unauthori
 from batonpass.core.identity import agent_id_for, parse_person_id, person_id_for
 from batonpass.core.ids import Fence, NodeId, Resource
 from batonpass.server.app import create_app
-from batonpass.server.http.routes import ROUTES
+from batonpass.server.http.routes import OPERATIONS, ROUTES
 from batonpass.server.services.identity import bootstrap
 from batonpass.store.open import open_store
 from batonpass.testing.clock import ManualClock
@@ -155,7 +155,7 @@ EVERY_CALL: tuple[Call[object], ...] = (
 
 
 def test_every_route_of_the_server_has_its_call_and_every_call_its_route() -> None:
-    served = {(method, route.path) for route in ROUTES for method in route.methods or () if method != "HEAD"}
+    served = {(operation.method, operation.path) for operation in OPERATIONS}
 
     def route_of(call: Call[object]) -> tuple[str, str]:
         scope = {"type": "http", "method": call.method, "path": call.path, "headers": []}

@@ -138,7 +138,7 @@ def renew_many(
     fences: Sequence[Fence], *, session: str | None = None, reclaim: bool = True
 ) -> Call[wire.BulkRenewReply]:
     """Renew exactly these tenures, one request for all; none is ever acquired anew (D2b)."""
-    tenures = [wire.Tenure(fence.resource, fence.epoch) for fence in fences]
+    tenures = [wire.HeldTenure(fence.resource, fence.epoch) for fence in fences]
     request = wire.BulkRenewRequest(leases=tenures, session=session, reclaim=reclaim)
     return _post(paths.QUEUE_RENEW, request, wire.BulkRenewReply, Repeat.SAFE)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import msgspec
 
@@ -10,6 +10,7 @@ from batonpass.core.clock import iso
 from batonpass.core.edges import ORG_ROOT
 from batonpass.core.identity import Agent, Person, Principal
 from batonpass.core.ids import Fence
+from batonpass.wire.schemas import AnyId, AnyIdOrNone, Email, Name, PublicKey
 
 
 class Tenure(msgspec.Struct):
@@ -37,9 +38,9 @@ class MeReply(msgspec.Struct, omit_defaults=True):
 class PersonRequest(msgspec.Struct, kw_only=True):
     """Body of `POST /v1/admin/people`."""
 
-    name: str
-    email: str
-    id: Any = None
+    name: Name
+    email: Email
+    id: AnyIdOrNone = None
     admin: bool = False
 
 
@@ -77,18 +78,18 @@ class PeopleReply(msgspec.Struct):
 class AgentRequest(msgspec.Struct, kw_only=True):
     """Body of `POST /v1/agents`."""
 
-    label: str
-    id: Any = None
-    pubkey: str | None = None
+    label: Name
+    id: AnyIdOrNone = None
+    pubkey: PublicKey | None = None
 
 
 class AdminAgentRequest(msgspec.Struct, kw_only=True):
     """Body of `POST /v1/admin/agents`: the same for another owner."""
 
-    label: str
-    owner: Any
-    id: Any = None
-    pubkey: str | None = None
+    label: Name
+    owner: AnyId
+    id: AnyIdOrNone = None
+    pubkey: PublicKey | None = None
 
 
 class AgentBody(msgspec.Struct):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -11,6 +11,7 @@ from msgspec import UNSET, UnsetType
 from batonpass.core.clock import MICROS_PER_MS, iso
 from batonpass.core.ids import HolderId, Instant, PersonId, Resource
 from batonpass.core.leases import Lease, LeaseView, view
+from batonpass.wire.schemas import AnyId, Epoch, Label, Span
 
 
 class LeaseBody(msgspec.Struct, omit_defaults=True):
@@ -79,10 +80,10 @@ def _instant(text: str | None) -> Instant | None:
 class ClaimRequest(msgspec.Struct):
     """Body of `POST /v1/nodes/{id}/claim`."""
 
-    session: str | None = None
-    dispatch: str | None = None
+    session: Label | None = None
+    dispatch: Label | None = None
     force: bool = False
-    if_epoch: int | None = None
+    if_epoch: Epoch | None = None
     take: bool = False
     reason: str | None = None
 
@@ -90,55 +91,55 @@ class ClaimRequest(msgspec.Struct):
 class RenewRequest(msgspec.Struct):
     """Body of `POST /v1/nodes/{id}/renew` and `…/reserve`."""
 
-    session: str | None = None
-    if_epoch: int | None = None
+    session: Label | None = None
+    if_epoch: Epoch | None = None
     reclaim: bool = True
 
 
 class ExtendRequest(msgspec.Struct, kw_only=True):
     """Body of `POST /v1/nodes/{id}/extend`; `ms` is a positive number of milliseconds."""
 
-    ms: int | float
-    session: str | None = None
-    if_epoch: int | None = None
+    ms: Span
+    session: Label | None = None
+    if_epoch: Epoch | None = None
     reclaim: bool = True
 
 
 class ReleaseRequest(msgspec.Struct):
     """Body of `POST /v1/nodes/{id}/release`; `reason` is an admin's, for somebody else's lease."""
 
-    session: str | None = None
-    if_epoch: int | None = None
+    session: Label | None = None
+    if_epoch: Epoch | None = None
     reason: str | None = None
 
 
 class BulkClaimRequest(msgspec.Struct, kw_only=True):
     """Body of `POST /v1/queue/claim`."""
 
-    ids: list[Any]
-    session: str | None = None
+    ids: list[AnyId]
+    session: Label | None = None
 
 
-class Tenure(msgspec.Struct):
+class HeldTenure(msgspec.Struct):
     """A tenure to renew: a node and the epoch its holder acquired it at."""
 
-    node_id: Any
-    epoch: int
+    node_id: AnyId
+    epoch: Epoch
 
 
 class BulkRenewRequest(msgspec.Struct):
     """Body of `POST /v1/queue/renew`: `ids`, or `leases`, or neither to renew what the caller holds."""
 
-    ids: list[Any] | None = None
-    leases: list[Tenure] | None = None
-    session: str | None = None
+    ids: list[AnyId] | None = None
+    leases: list[HeldTenure] | None = None
+    session: Label | None = None
     reclaim: bool = True
 
 
 class BulkReleaseRequest(msgspec.Struct):
     """Body of `POST /v1/queue/release`."""
 
-    session: str | None = None
+    session: Label | None = None
     reservations: bool = False
 
 

@@ -9,6 +9,7 @@ ME: Final = "/v1/me"
 MY_TOKENS: Final = "/v1/me/tokens"
 MY_TOKEN: Final = "/v1/me/tokens/{prefix}"  # noqa: S105  # a path, no secret
 STATUS: Final = "/v1/status"
+OPENAPI: Final = "/v1/openapi.json"
 
 AGENTS: Final = "/v1/agents"
 AGENT_SESSION: Final = "/v1/agents/session"
@@ -53,3 +54,8 @@ POLICY: Final = "/v1/policy/{project}"
 def fill(template: str, **values: str) -> str:
     """Return `template` with its parameters filled in and percent-encoded."""
     return template.format(**{name: quote(value, safe="") for name, value in values.items()})
+
+
+def parameters(template: str) -> tuple[str, ...]:
+    """Return the names of the parameters in `template`, in order."""
+    return tuple(part[1:-1] for part in template.split("/") if part.startswith("{"))

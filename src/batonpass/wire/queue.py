@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -10,6 +10,7 @@ from batonpass.core.leases import Kind
 from batonpass.core.queue import Item, Signals
 from batonpass.core.readiness import Ready
 from batonpass.wire.leases import LeaseBody
+from batonpass.wire.schemas import AnyId, AnyText, Label, Slug
 
 
 class SignalsBody(msgspec.Struct, omit_defaults=True):
@@ -79,13 +80,13 @@ class QueueReply(msgspec.Struct, omit_defaults=True):
 class NextRequest(msgspec.Struct):
     """Body of `POST /v1/queue/next`."""
 
-    project: str | None = None
+    project: Slug | None = None
     accept: Literal["ready", "open"] = "ready"
-    types: list[Any] | None = None
-    exclude: list[Any] = []
-    candidates: list[Any] | None = None
-    session: str | None = None
-    dispatch: str | None = None
+    types: list[AnyText] | None = None
+    exclude: list[AnyId] = []
+    candidates: list[AnyId] | None = None
+    session: Label | None = None
+    dispatch: Label | None = None
 
 
 class NextReply(msgspec.Struct, omit_defaults=True):

@@ -6,7 +6,7 @@ stored. Its repr leaves the secret out, so no log or traceback has it.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import msgspec
 
@@ -15,6 +15,7 @@ from batonpass.core.errors import Invalid
 from batonpass.core.ids import Fence, Resource, parse_node_id, parse_resource
 from batonpass.core.tokens import Token
 from batonpass.wire.identity import Tenure, tenure
+from batonpass.wire.schemas import AnyId, AnyIdOrNone, AnyTextOrNone, Epoch, Label, Name
 
 Expires = str | int | float | None
 """A duration such as ``90d``, a date, or a number of milliseconds; None for the default of the kind."""
@@ -25,19 +26,19 @@ Expires = str | int | float | None
 class NamedLease(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """The tenure a run token is wanted for: a node, or a record (``<class>/<id>``) and its task field."""
 
-    epoch: int
-    node: Any = None
-    record: Any = None
-    field: Any = None
+    epoch: Epoch
+    node: AnyIdOrNone = None
+    record: AnyTextOrNone = None
+    field: AnyTextOrNone = None
 
 
 class AgentTokenRequest(msgspec.Struct):
     """Body of `POST /v1/agents/{id}/token`: for a session, `standing`, or with `lease` for one run."""
 
-    session: str | None = None
+    session: Label | None = None
     expires: Expires = None
     standing: bool = False
-    label: str | None = None
+    label: Name | None = None
     lease: NamedLease | None = None
     replace: bool = False
     scope: Literal["read", "write"] = "write"
@@ -46,7 +47,7 @@ class AgentTokenRequest(msgspec.Struct):
 class PersonalTokenRequest(msgspec.Struct):
     """Body of `POST /v1/me/tokens`."""
 
-    label: str | None = None
+    label: Name | None = None
     expires: Expires = None
     scope: Literal["read", "write"] = "write"
 
@@ -54,8 +55,8 @@ class PersonalTokenRequest(msgspec.Struct):
 class AdminTokenRequest(msgspec.Struct, kw_only=True):
     """Body of `POST /v1/admin/tokens`: the same for somebody else."""
 
-    person: Any
-    label: str | None = None
+    person: AnyId
+    label: Name | None = None
     expires: Expires = None
     scope: Literal["read", "write"] = "write"
 
@@ -63,7 +64,7 @@ class AdminTokenRequest(msgspec.Struct, kw_only=True):
 class SessionRequest(msgspec.Struct, kw_only=True):
     """Body of `POST /v1/agents/session`."""
 
-    session: str
+    session: Label
 
 
 def fence_of(lease: NamedLease) -> Fence:

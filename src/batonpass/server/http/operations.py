@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 from starlette.responses import Response
 
+from batonpass.core.errors import BatonError
+
 if TYPE_CHECKING:
     from batonpass.server.http.call import Call
 
@@ -36,7 +38,8 @@ class Operation:
     `listed` may stand there several times. `published` ones overlook what they
     do not know, ours refuse it (D16b). `keyed` ones answer a repeated
     Idempotency-Key from the store (D11). One that `asks` is a read by POST: its
-    question does not fit into a URL.
+    question does not fit into a URL. `refuses` are errors that it answers
+    besides those of every operation of its kind.
     """
 
     method: Method
@@ -52,6 +55,7 @@ class Operation:
     published: bool = False
     keyed: bool = False
     asks: bool = False
+    refuses: tuple[type[BatonError], ...] = ()
 
     @property
     def noun(self) -> str:

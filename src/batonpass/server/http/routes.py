@@ -12,6 +12,8 @@ To add one:
   Idempotency-Key `change` (POST), `create` (POST, answered 201), `replace` (PUT) or `remove` (DELETE), with what the
   body is read as and what the reply is; `verb` for a POST that is repeatable without a key, `ask` for one that changes
   nothing. Say ``published=True`` when a specification has it: then it overlooks fields that it does not know (D16b);
+* what a new parameter means, and what it may be, into `server/http/parameters.py`; what a new field may be, into its
+  type where it is not plain (`wire/schemas.py`). The OpenAPI document and docs/reference/api.md are made of all this;
 * its call into `client/calls.py`, and its door into `testing/doors.py`: who may use it, and a body that works.
 """
 
@@ -19,11 +21,27 @@ from __future__ import annotations
 
 from typing import Final
 
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Route
 
-from batonpass.server.http import health, identity, leases, nodes, policy, questions, queue, tokens, transfer
+from batonpass.server.http import (
+    commits,
+    health,
+    history,
+    identity,
+    leases,
+    nodes,
+    policy,
+    questions,
+    queue,
+    tokens,
+    tombstones,
+    transfer,
+)
 from batonpass.server.http.call import endpoint
-from batonpass.server.http.operations import Operation, change, create, read, remove, replace, verb
+from batonpass.server.http.operations import JSON, Operation, change, create, read, remove, replace, verb
+from batonpass.wire import history as past
 from batonpass.wire import identity as who
 from batonpass.wire import leases as lease
 from batonpass.wire import nodes as graph
@@ -86,5 +104,15 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
 )
 
 ROUTES: Final[list[Route]] = [
-    Route(operation.path, endpoint(operation), methods=[operation.method]) for operation in OPERATIONS
+    *(Route(operation.path, endpoint(operation), methods=[operation.method]) for operation in OPERATIONS),
+    Route(paths.OPENAPI, _openapi, methods=["GET"]),
 ]
+
+async def _openapi(request: Request) -> Response:
+    """Return the OpenAPI document of these operations. It tells nothing of anybody's, so it needs no token."""
+    from batonpass.server.http.openapi import served  # asked for by tools, not by workers: start-up time stays (D37)
+
+    del request
+    return Response(served(OPERATIONS), media_type=JSON)
+
+

@@ -1,0 +1,114 @@
+"""Every parameter that stands in a path, a query or a header: what it is, in words and as a JSON schema.
+
+A name means the same in all operations; where it does not, it stands here under the operation's or the noun's name
+too (`nodes.edges.type`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from batonpass.core.edges import EDGE_TYPES
+from batonpass.core.node_types import NODE_TYPES
+from batonpass.core.readiness import Ready
+from batonpass.server.http.operations import Operation
+from batonpass.wire.schemas import ID, LABEL, PREFIX, Schema
+
+NUMBER_MAX: Final = 10**9 - 1
+_FLAG: Final[Schema] = {"type": "string", "enum": ["1", "0", "true", "false"]}
+_TEXT: Final[Schema] = {"type": "string"}
+_COUNT: Final[Schema] = {"type": "integer", "minimum": 1, "maximum": NUMBER_MAX}
+_PLACE: Final[Schema] = {"type": "string", "maxLength": 1000}
+_ME_OR_ID: Final[Schema] = {**ID, "examples": ["me"]}
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """What one parameter says, and the schema of its value."""
+
+    about: str
+    schema: Schema
+
+
+def _names(known: object) -> Schema:
+    """Return the schema of one name or several with commas between them."""
+    assert isinstance(known, list)
+    return {"type": "string", "pattern": f"^({'|'.join(known)})(,({'|'.join(known)}))*$"}
+
+
+IN_PATHS: Final[dict[str, Parameter]] = {
+    "id": Parameter("The node, or the agent.", ID),
+    "prefix": Parameter("How the token's hash begins: 8 to 64 hex digits, as lists show it.", PREFIX),
+    "project": Parameter("The project, or `*` for all.", {"type": "string", "pattern": "^([*]|[a-z0-9][a-z0-9-]*)$"}),
+}
+
+IN_QUERIES: Final[dict[str, Parameter]] = {
+    "after": Parameter("Where the page begins: the `next` of the page before, as it was given.", _PLACE),
+    "all": Parameter("Everybody's, not only one's own; for admins.", _FLAG),
+    "assignee": Parameter("Only what is assigned to this person or agent; `me` is the caller.", _ME_OR_ID),
+    "authored": Parameter("Only the parts that somebody wrote, without stamps and attribution (D12).", _FLAG),
+    "direction": Parameter(
+        "Only edges that go out of the node, or come in.", {"type": "string", "enum": ["in", "out"]}
+    ),
+    "exclude_type": Parameter("None of these node types.", _names(sorted(NODE_TYPES))),
+    "gzip": Parameter("Compressed.", _FLAG),
+    "holder": Parameter("Only leases of this holder; `me` is the caller.", _TEXT),
+    "include_blocked": Parameter("Blocked items too, which are only counted otherwise (D13).", _FLAG),
+    "limit": Parameter("How many entries the page has at most; the server has a limit of its own.", _COUNT),
+    "offset": Parameter(
+        "How many items come before the page.", {"type": "integer", "minimum": 0, "maximum": NUMBER_MAX}
+    ),
+    "person": Parameter(
+        "Only tokens of this person.", {"type": "string", "pattern": "^person-[a-z0-9-]+$", "maxLength": 200}
+    ),
+    "project": Parameter("Only what belongs to this project.", ID),
+    "readiness": Parameter("Only items of this readiness.", {"type": "string", "enum": [each.value for each in Ready]}),
+    "state": Parameter("Only leases in this state.", {"type": "string", "enum": ["live", "lapsed", "reserved"]}),
+    "status": Parameter("Only nodes of this status.", _TEXT),
+    "text": Parameter("Only nodes with this text in their title or summary.", {"type": "string", "maxLength": 200}),
+    "type": Parameter("Only these node types.", _names(sorted(NODE_TYPES))),
+    "nodes.edges.type": Parameter("Only edges of these types.", _names(sorted(EDGE_TYPES))),
+}
+
+IN_HEADERS: Final[dict[str, Parameter]] = {
+    "If-Lease": Parameter(
+        "The tenures that this write stands on, `<resource>; epoch=<n>`, several with commas between them. When one of "
+        "them is over, the write is refused with `lease_lost` and changes nothing (D2a).",
+        {"type": "string", "examples": ["task-1; epoch=3"]},
+    ),
+    "Idempotency-Key": Parameter(
+        "A key of the sender's own. Sent again within 24 hours, the same request is answered with the first reply and "
+        "changes nothing more; another request under the key is refused (D11).",
+        LABEL,
+    ),
+}
+
+IN_REPLIES: Final[dict[str, Parameter]] = {
+    "Baton-Ignored": Parameter("Fields of the body that this route does not know and has overlooked (D16b).", _TEXT),
+    "Idempotency-Replayed": Parameter(
+        "Stands there when this is the reply of the first request under the key.", {"type": "string", "enum": ["true"]}
+    ),
+    "Retry-After": Parameter("In how many seconds to try again.", {"type": "integer", "minimum": 1}),
+    "WWW-Authenticate": Parameter("How to say who asks.", {"type": "string", "enum": ["Bearer"]}),
+}
+
+
+UNSAID: Final = Parameter("", _TEXT)
+"""What is served of a parameter that nobody has described; a test finds it."""
+
+
+def in_query(operation: Operation, name: str) -> Parameter:
+    """Return what the parameter `name` means in the query of `operation`."""
+    return _said(IN_QUERIES, operation, name)
+
+
+def in_path(operation: Operation, name: str) -> Parameter:
+    """Return what the parameter `name` means in the path of `operation`."""
+    return _said(IN_PATHS, operation, name)
+
+
+def _said(where: Mapping[str, Parameter], operation: Operation, name: str) -> Parameter:
+    names = (f"{operation.name}.{name}", f"{operation.noun}.{name}", name)
+    return next((where[each] for each in names if each in where), UNSAID)
