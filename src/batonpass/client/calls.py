@@ -14,7 +14,7 @@ from typing import Final, Generic, Literal, TypeVar
 import msgspec
 
 from batonpass.core.ids import AgentId, Fence, NodeId, PersonId
-from batonpass.wire import identity, nodes, paths, policy, questions, queue, tokens
+from batonpass.wire import digest, identity, nodes, paths, policy, questions, queue, tokens
 from batonpass.wire import leases as wire
 from batonpass.wire.status import StatusReply
 
@@ -228,6 +228,19 @@ def next_item(
 
 
 # --- nodes and edges -------------------------------------------------------------------------------------------------
+
+
+def compile_digest(
+    *,
+    root: NodeId | None = None,
+    query: str | None = None,
+    project: str | None = None,
+    min_sim: float | None = None,
+    mode: Literal["digest", "full"] = "digest",
+) -> Call[digest.DigestReply]:
+    """Compile what is known around `root`, or about `query` (companion 5); a read, whatever its method."""
+    request = digest.DigestRequest(query=query, root=root, project=project, min_sim=min_sim, mode=mode)
+    return Call("POST", paths.DIGEST, digest.DigestReply, body=body_of(request))
 
 
 def node(id_: NodeId) -> Call[nodes.NodeReply]:

@@ -298,6 +298,7 @@ class Client:
     queue = _sending(calls.queue_page)
     next = _sending(calls.next_item)
     node = _sending(calls.node)
+    compile_digest = _sending(calls.compile_digest)
     list_nodes = _sending(calls.list_nodes)
     put_nodes = _sending(calls.put_nodes)
     edges = _sending(calls.edges)

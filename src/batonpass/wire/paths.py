@@ -46,6 +46,9 @@ QUEUE_CLAIM: Final = "/v1/queue/claim"
 QUEUE_RENEW: Final = "/v1/queue/renew"
 QUEUE_RELEASE: Final = "/v1/queue/release"
 
+DIGEST: Final = "/v1/digest"
+BRIEFING: Final = "/v1/briefing/{project}"
+
 EXPORT: Final = "/v1/export"
 
 POLICY: Final = "/v1/policy/{project}"

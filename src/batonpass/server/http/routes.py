@@ -27,6 +27,7 @@ from starlette.routing import Route
 
 from batonpass.server.http import (
     commits,
+    digest,
     health,
     history,
     identity,
@@ -40,8 +41,9 @@ from batonpass.server.http import (
     transfer,
 )
 from batonpass.server.http.call import endpoint
-from batonpass.server.http.operations import JSON, Operation, change, create, read, remove, replace, verb
+from batonpass.server.http.operations import JSON, Operation, ask, change, create, read, remove, replace, verb
 from batonpass.wire import history as past
+from batonpass.wire import digest as brief
 from batonpass.wire import identity as who
 from batonpass.wire import leases as lease
 from batonpass.wire import nodes as graph
@@ -80,6 +82,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     change(paths.NODE_COMMITS, nodes.commits, graph.CommitRequest, graph.ChangeReply, published=True),
     create(paths.QUESTIONS, questions.ask, question.QuestionRequest, question.QuestionReply, published=True),
     create(paths.QUESTION_ANSWER, questions.answer, question.AnswerRequest, question.AnswerReply),
+    ask(paths.DIGEST, digest.compile_, brief.DigestRequest, brief.DigestReply, published=True),
     read(paths.ME, identity.me, who.MeReply),
     read(paths.LEASES, leases.listed, lease.LeasesReply, "holder", "project", "state", *_PAGE),
     read(paths.POLICY, policy.get, PolicyReply),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from batonpass.core.ids import Instant
+from batonpass.server.services.digest import Digests
 from batonpass.server.services.engine import LeaseEngine
 from batonpass.server.services.graph import Graph
 from batonpass.server.services.identity import Identity
@@ -37,6 +38,7 @@ class Services:
     graph: Graph
     leases: Leases
     queue: Queue
+    digests: Digests
     questions: Questions
     policies: Policies
     identity: Identity
@@ -54,6 +56,7 @@ class Services:
             graph=Graph(store),
             leases=Leases(store, engine),
             queue=Queue(store),
+            digests=Digests(store),
             questions=Questions(store),
             policies=Policies(store),
             identity=identity,
