@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from batonpass.core.ids import NodeId
-from batonpass.store import nodes
+from batonpass.store import history
 from batonpass.store.events import StoredEvent, events_after
 from batonpass.testing.server import InProcessServer
 
@@ -63,7 +63,7 @@ async def test_an_edge_is_added_replaced_and_removed(server: InProcessServer) ->
     assert added["revision"] == same["revision"] != replaced["revision"]
     assert removed["revision"] == again["revision"] == before
     async with server.store.read() as tx:
-        rows = await nodes.history(tx, NodeId("task-a"), before=100, most=100)
+        rows = await history.page(tx, NodeId("task-a"), before=100, most=100)
     assert [row.verb for row in rows] == ["edge_removed", "edge_added", "edge_added", "put"]
     assert [json.loads(event.data) for event in await happened(server, "node.edge_removed")] == [
         {"type": "relates-to", "to": "task-b"}

@@ -15,8 +15,9 @@ import pytest
 
 from batonpass.core import points
 from batonpass.core.ids import NodeId
-from batonpass.store import nodes
+from batonpass.store import history as past
 from batonpass.store.events import StoredEvent, events_after
+from batonpass.store.history import Entry
 from batonpass.testing.clock import ManualClock
 from batonpass.testing.points import held
 from batonpass.testing.server import InProcessServer, in_process_server
@@ -63,9 +64,9 @@ async def read(server: InProcessServer, id_: str) -> Any:  # noqa: ANN401 — a 
     return await server.ask("GET", f"/v1/nodes/{id_}")
 
 
-async def history(server: InProcessServer, id_: str) -> list[nodes.Revision]:
+async def history(server: InProcessServer, id_: str) -> list[Entry]:
     async with server.store.read() as tx:
-        return await nodes.history(tx, NodeId(id_), before=1_000, most=1_000)
+        return await past.page(tx, NodeId(id_), before=1_000, most=1_000)
 
 
 async def happened(server: InProcessServer, *, after: int = 0) -> list[StoredEvent]:

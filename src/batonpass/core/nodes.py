@@ -39,7 +39,9 @@ HUMAN: Final = "human"
 _SLUG: Final = re.compile(r"[a-z0-9][a-z0-9-]*", re.ASCII)
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _REPO: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*", re.ASCII)
-_SHA: Final = re.compile(r"[0-9a-f]{7,40}", re.ASCII)
+SHA_HEX_MIN: Final = 7
+"""How much of a commit's hash names it."""
+_SHA: Final = re.compile(rf"[0-9a-f]{{{SHA_HEX_MIN},40}}", re.ASCII)
 _PLACEHOLDER: Final = re.compile(
     r"\s*(<[^<>]*>|\[[^\[\]]*\]|\.\.\.|…|tbd|todo|fixme|placeholder)[.:]?\s*", re.IGNORECASE
 )
@@ -235,6 +237,13 @@ def check_commit(text: str, *, name: str = "commits") -> str | None:
     if at and _REPO.fullmatch(repo) and len(repo) <= VALUE_CHARS_MAX and _SHA.fullmatch(sha):
         return None
     return f"{name}: {shown(text)} is not repo@sha with 7 to 40 lower-case hex digits"
+
+
+def parse_sha(text: str, *, field: str = "sha") -> str:
+    """Return `text` as a commit's hash, or the beginning of one: 7 to 40 lower-case hex digits."""
+    if not _SHA.fullmatch(text):
+        raise Invalid(f"{field}: {shown(text)} is not {SHA_HEX_MIN} to 40 lower-case hex digits", field=field)
+    return text
 
 
 def merge_commits(commits: Iterable[str]) -> tuple[str, ...]:

@@ -72,6 +72,13 @@ def inbound_by_target(rows: Sequence[Row]) -> dict[NodeId, list[Inbound]]:
     return edges
 
 
+async def count_inbound(tx: Reader, node: NodeId, *, most: int) -> int:
+    """Return how many edges lead onto `node`, or `most` if there are more."""
+    ((row,),) = await tx.fetch(q("edges.count_inbound", id=node, most=most))
+    count: int = row[0]
+    return count
+
+
 def findings_asked(node: NodeId, *, most: int) -> Statement:
     """Ask for at most `most` live findings that relate to a node; see `others`."""
     return q("edges.open_findings", id=node, most=most)

@@ -10,29 +10,13 @@ from typing import Final
 
 from batonpass.core.clock import MICROS_PER_S
 from batonpass.core.edges import Edge
-from batonpass.core.identity import Principal
 from batonpass.core.ids import Instant, NodeId, Resource
 from batonpass.core.node_types import is_dead, is_queueable, resolves_others
 from batonpass.core.nodes import Attribution, Authored, Node, Stamp, Value
 from batonpass.core.queue import rank
-from batonpass.store import leases
+from batonpass.store import commits, leases
 from batonpass.store.base import Reader, Row, Statement, Tx, as_json, q
 from batonpass.store.edges import edges_asked, edges_by_src, put_edges
-
-
-@dataclass(frozen=True, slots=True)
-class Revision:
-    """One row of a node's history: who wrote what, when and by which verb."""
-
-    n: int
-    revision: str
-    at: Instant
-    verb: str
-    author: str | None
-    agent: str | None
-    session: str | None
-    via: str | None
-    content: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +82,6 @@ async def list_nodes(tx: Reader, wanted: Filter, *, after: str, most: int) -> li
     return [_node(row, ()) for row in rows]
 
 
-async def history(tx: Reader, node: NodeId, *, before: int, most: int) -> list[Revision]:
-    """Return at most `most` revisions of `node` before the `before`th, newest first."""
-    (rows,) = await tx.fetch(q("nodes.history", node=node, before=before, most=most))
-    return [Revision(*row) for row in rows]
-
-
 # --- writing -----------------------------------------------------------------------------------------------------
 
 
@@ -112,29 +90,12 @@ def insert(tx: Tx, node: Node, *, by_person: bool) -> None:
     tx.put(q("nodes.insert", row=as_json(_columns(node))))
     leases.create(tx, [Resource(node.id)])
     put_edges(tx, node.id, node.authored.edges, by_person=by_person, at=node.created_at)
+    commits.keep(tx, node.id, before=(), after=node.authored.extra.get("commits", ()))
 
 
 def update(tx: Tx, node: Node) -> None:
     """Write a locked node's own row; its edges are `store.edges`'."""
     tx.put(q("nodes.update", row=as_json(_columns(node)), expected=1))
-
-
-def add_history(tx: Tx, node: Node, *, verb: str, by: Principal, via: str, content: str, at: Instant) -> None:
-    """Append a revision to the history of a locked node."""
-    tx.put(
-        q(
-            "nodes.add_history",
-            node=node.id,
-            revision=node.revision,
-            at=at,
-            verb=verb,
-            author=by.person,
-            authored_by_agent=by.id if by.is_agent else None,
-            session=by.session,
-            via=via,
-            content=content,
-        )
-    )
 
 
 # --- rows --------------------------------------------------------------------------------------------------------

@@ -131,6 +131,8 @@ def _end(path: str, whose: Who, who: Who = "admin", **values: str) -> Door:
     return Door(_OPERATIONS["DELETE", path], who=who, values=values, ends=whose)
 
 
+FREE_AT_FIRST: Final = "e7576d155560a8791b0716e459cd8f8d2be5f5ea"
+"""The first revision of `FREE`, which it has left behind."""
 NEW_NODE: Final = {"id": "task-new", "type": "task", "title": "New", "summary": "New", "date": "2026-06-01"}
 _MENTION: Final = {"type": "mentions", "to": CLAIMED}
 
@@ -162,6 +164,11 @@ DOORS: Final[tuple[Door, ...]] = (
     # questions, corrections, captures
     _post(paths.QUESTIONS, {"text": "Which port?", "mentions": [CLAIMED]}, "agent"),
     _post(paths.QUESTION_ANSWER, {"text": "8080."}, "person", id="question-which-port"),
+    # what became of nodes
+    _get(paths.NODE_HISTORY, id=FREE),
+    _get(paths.NODE_REVISION, id=FREE, sha=FREE_AT_FIRST),
+    _post(paths.NODE_REDACT, {"revision": FREE_AT_FIRST, "reason": "a door"}, id=FREE),
+    _get(paths.COMMIT, sha="abcdef1"),
     # policy and status
     _get(paths.POLICY, project="mail"),
     _put(paths.POLICY, {"claim_ttl_ms": 1_800_000}, project="mail"),
@@ -185,5 +192,7 @@ DOORS: Final[tuple[Door, ...]] = (
     _post(paths.ADMIN_TOKENS, {"person": "person-pat"}),
     _end(paths.MY_TOKEN, "person", "person"),
     _end(paths.ADMIN_TOKEN, "person"),
+    # last, for what is deleted is not found again
+    _delete(paths.NODE, {"reason": "a door", "force": True}, id=FREE),
 )
 """In this order each opens, and finds what it needs of those before it."""

@@ -52,8 +52,10 @@ from batonpass.wire import questions as question
 from batonpass.wire import queue as queued
 from batonpass.wire import tokens as token
 from batonpass.wire import transfer as moved
+from batonpass.wire.commits import CommitReply
 from batonpass.wire.policy import PolicyReply, PolicyRequest
 from batonpass.wire.status import StatusReply
+from batonpass.wire.tombstones import DeleteReply, DeleteRequest
 
 _PAGE: Final = ("after", "limit")
 _FILTERS: Final = ("project", "assignee", "type", "exclude_type", "readiness", "include_blocked", "limit", "offset")
@@ -83,6 +85,11 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     create(paths.QUESTIONS, questions.ask, question.QuestionRequest, question.QuestionReply, published=True),
     create(paths.QUESTION_ANSWER, questions.answer, question.AnswerRequest, question.AnswerReply),
     ask(paths.DIGEST, digest.compile_, brief.DigestRequest, brief.DigestReply, published=True),
+    read(paths.NODE_HISTORY, history.page, past.HistoryReply, "limit", "before", "content"),
+    read(paths.NODE_REVISION, history.revision, past.RevisionReply),
+    change(paths.NODE_REDACT, history.redact, past.RedactRequest, past.RedactReply),
+    remove(paths.NODE, tombstones.delete, DeleteRequest, DeleteReply),
+    read(paths.COMMIT, commits.carriers, CommitReply, "repo", "limit", "after"),
     read(paths.ME, identity.me, who.MeReply),
     read(paths.LEASES, leases.listed, lease.LeasesReply, "holder", "project", "state", *_PAGE),
     read(paths.POLICY, policy.get, PolicyReply),

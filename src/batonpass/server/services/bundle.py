@@ -6,14 +6,17 @@ from dataclasses import dataclass
 
 from batonpass.core.ids import Instant
 from batonpass.server.services.digest import Digests
+from batonpass.server.services.commits import Commits
 from batonpass.server.services.engine import LeaseEngine
 from batonpass.server.services.graph import Graph
+from batonpass.server.services.history import History
 from batonpass.server.services.identity import Identity
 from batonpass.server.services.leases import Leases
 from batonpass.server.services.policy import Policies
 from batonpass.server.services.questions import Questions
 from batonpass.server.services.queue import Queue
 from batonpass.server.services.tokens import Tokens
+from batonpass.server.services.tombstones import Tombstones
 from batonpass.server.services.transfer import Transfers
 from batonpass.store.base import Store, q
 
@@ -36,6 +39,9 @@ class Services:
     store: Store
     engine: LeaseEngine
     graph: Graph
+    history: History
+    tombstones: Tombstones
+    commits: Commits
     leases: Leases
     queue: Queue
     digests: Digests
@@ -54,6 +60,9 @@ class Services:
             store=store,
             engine=engine,
             graph=Graph(store),
+            history=History(store),
+            tombstones=Tombstones(store),
+            commits=Commits(store),
             leases=Leases(store, engine),
             queue=Queue(store),
             digests=Digests(store),

@@ -27,6 +27,7 @@ from batonpass.server.services.principals import require_admin, require_current
 from batonpass.store import commits, edges, events, history, nodes, tokens, tombstones
 from batonpass.store.base import Retry
 from batonpass.store.edges import inbound_asked, inbound_by_target
+from batonpass.store.history import Written
 from batonpass.store.tombstones import Tombstone
 from batonpass.wire import markdown
 from batonpass.wire.nodes import Cycles
@@ -137,13 +138,13 @@ class Editor:
             nodes.insert(self.change.tx, node, by_person=by_person)
         else:
             nodes.update(self.change.tx, node)
-            had, has = (authored.extra.get("commits", ()) for authored in (step.before.authored, step.after))
+            had, has = step.before.authored.extra.get("commits", ()), step.after.extra.get("commits", ())
             commits.keep(self.change.tx, node.id, before=had, after=has)
             edges.remove_edges(self.change.tx, node.id, step.removed)
             edges.put_edges(self.change.tx, node.id, step.added, by_person=by_person, at=self.change.now)
         await points.areach("edge.written")
         if step.before is None or step.before.revision != node.revision:
-            self._remember(node, deed)
+            self._remember(node, Written(deed.verb, markdown.write(node.authored)))
         self._note(node, deed)
         self.nodes[node.id] = node
         return node
@@ -151,17 +152,7 @@ class Editor:
     async def bury(self, node: Node, *, reason: str) -> None:
         """Delete a locked node whose tenure has ended: its history gets the act, and a tombstone takes its place."""
         by = self.change.caller.principal
-        history.add(
-            self.change.tx,
-            node.id,
-            revision=node.revision,
-            verb=DELETE,
-            by=by,
-            via=self.change.caller.door,
-            content="",
-            at=self.change.now,
-            reason=reason,
-        )
+        self._remember(node, Written(DELETE, reason=reason))
         project = node.authored.project
         stone = Tombstone(node.id, node.authored.type, project, node.revision, self.change.now, by.id, reason)
         tombstones.put_in_place_of_node(self.change.tx, stone)
@@ -207,16 +198,10 @@ class Editor:
             shown_as(caller.principal), self.change.now, "dispatch" if caller.principal.is_agent else caller.door
         )
 
-    def _remember(self, node: Node, deed: Deed) -> None:
+    def _remember(self, node: Node, written: Written) -> None:
+        caller = self.change.caller
         history.add(
-            self.change.tx,
-            node.id,
-            revision=node.revision,
-            verb=deed.verb,
-            by=self.change.caller.principal,
-            via=self.change.caller.door,
-            content=markdown.write(node.authored),
-            at=self.change.now,
+            self.change.tx, node.id, node.revision, written, by=caller.principal, via=caller.door, at=self.change.now
         )
 
     def _note(self, node: Node, deed: Deed) -> None:

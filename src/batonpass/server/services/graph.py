@@ -22,10 +22,10 @@ from batonpass.core.node_types import type_of
 from batonpass.core.nodes import READY, Authored, Node
 from batonpass.core.resolution import Resolution, Target, resolve
 from batonpass.server.services.change import Caller, Change, Replayed, change
-from batonpass.server.services.editor import Deed, Editor, Step
+from batonpass.server.services.editor import Deed, Editor, Step, absent
 from batonpass.server.services.engine import Ask, Done, decide_within
-from batonpass.store import edges, leases, nodes
-from batonpass.store.base import Fences, Retry, Store, retried
+from batonpass.store import edges, leases, nodes, tombstones
+from batonpass.store.base import Fences, Reader, Retry, Store, retried
 from batonpass.store.edges import Direction, Other, SeenEdge
 from batonpass.store.nodes import Filter
 from batonpass.wire import nodes as wire
@@ -236,9 +236,9 @@ class Graph:
                 edges.findings_asked(node, most=FINDINGS_MAX),
             )
             held = await leases.leases_of(tx, [Resource(node)])
-        found = nodes.nodes_of_rows(rows, edge_rows).get(node)
-        if found is None:
-            raise NotFound(f"there is no node {node}")
+            found = nodes.nodes_of_rows(rows, edge_rows).get(node)
+            if found is None:
+                raise await _absent(tx, node)
         inbound = edges.inbound_by_target(inbound_rows)[node]
         return NodeView(
             found,
@@ -262,7 +262,7 @@ class Graph:
         async with self._store.read() as tx:
             now = await tx.now()
             if not await nodes.nodes_of(tx, [node]):
-                raise NotFound(f"there is no node {node}")
+                raise await _absent(tx, node)
             seen = await edges.page(tx, node, direction=direction, types=types, after=after, most=most + 1)
             held = await leases.leases_of(tx, [Resource(node)])
         page, more = tuple(seen[:most]), len(seen) > most
@@ -279,6 +279,11 @@ class Graph:
             found = await nodes.list_nodes(tx, wanted, after=after, most=most + 1)
         page = tuple(found[:most])
         return NodePage(page, page[-1].id if len(found) > most else None)
+
+
+async def _absent(tx: Reader, node: NodeId) -> NotFound:
+    """Return the error for a node that is not there, saying what became of it if it was deleted."""
+    return absent(node, (await tombstones.tombstones_of(tx, [node])).get(node))
 
 
 # --- the batch -------------------------------------------------------------------------------------------------------

@@ -28,6 +28,10 @@ WHERE e.dst = ANY (ARRAY(SELECT jsonb_array_elements_text(:ids::jsonb)))
   AND e.type = ANY (ARRAY(SELECT jsonb_array_elements_text(:types::jsonb)))
 ORDER BY e.dst, e.type, e.src;
 
+-- name: count_inbound(id, most)
+-- How many edges lead onto a node, counted no further than `most`.
+SELECT count(*) FROM (SELECT 1 FROM edges WHERE dst = :id::text LIMIT :most::bigint) AS counted;
+
 -- name: open_findings(id, most)
 -- Live findings that relate to a node.
 SELECT f.id, f.title, f.status FROM edges e

@@ -78,20 +78,6 @@ WITH n AS (
 )
 SELECT batonpass_require_rows(count(*), :expected::bigint) FROM written;
 
--- name: add_history(node, revision, at, verb, author, authored_by_agent, session, via, content)!
--- One more revision of a node that is locked, with who wrote it and its canonical markdown.
-INSERT INTO node_history (node, n, revision, at, verb, author, authored_by_agent, session, via, content)
-SELECT :node::text, coalesce(max(n), 0) + 1, :revision::text, :at::bigint, :verb::text, :author::text,
-    :authored_by_agent::text, :session::text, :via::text, :content::text
-FROM node_history WHERE node = :node::text;
-
--- name: history(node, before, most)
--- Revisions of a node before the `before`th, newest first.
-SELECT n, revision, at, verb, author, authored_by_agent, session, via, content FROM node_history
-WHERE node = :node::text AND n < :before::bigint
-ORDER BY n DESC
-LIMIT :most::bigint;
-
 -- name: list(types, status, project, assignee, text, after, most)
 -- Nodes by id. `status` '' means none; `assignee` counts hand-made routing and the lease; `text` is in title or summary.
 SELECT

@@ -25,6 +25,10 @@ JOIN nodes r ON r.id = e.src
 WHERE e.dst IN (SELECT value FROM json_each(:ids)) AND e.type IN (SELECT value FROM json_each(:types))
 ORDER BY e.dst, e.type, e.src;
 
+-- name: count_inbound(id, most)
+-- How many edges lead onto a node, counted no further than `most`.
+SELECT count(*) FROM (SELECT 1 FROM edges WHERE dst = :id LIMIT :most);
+
 -- name: open_findings(id, most)
 -- Live findings that relate to a node.
 SELECT f.id, f.title, f.status FROM edges e

@@ -54,19 +54,6 @@ UPDATE nodes SET
     resolving = :row ->> 'resolving', queueable = :row ->> 'queueable', rank = :row ->> 'rank'
 WHERE id = :row ->> 'id' AND :expected > 0;
 
--- name: add_history(node, revision, at, verb, author, authored_by_agent, session, via, content)!
--- One more revision of a node that is locked, with who wrote it and its canonical markdown.
-INSERT INTO node_history (node, n, revision, at, verb, author, authored_by_agent, session, via, content)
-SELECT :node, coalesce(max(n), 0) + 1, :revision, :at, :verb, :author, :authored_by_agent, :session, :via, :content
-FROM node_history WHERE node = :node;
-
--- name: history(node, before, most)
--- Revisions of a node before the `before`th, newest first.
-SELECT n, revision, at, verb, author, authored_by_agent, session, via, content FROM node_history
-WHERE node = :node AND n < :before
-ORDER BY n DESC
-LIMIT :most;
-
 -- name: list(types, status, project, assignee, text, after, most)
 -- Nodes by id. `status` '' means none; `assignee` counts hand-made routing and the lease; `text` is in title or summary.
 SELECT
