@@ -113,10 +113,6 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     read(paths.STATUS, health.status, StatusReply),
 )
 
-ROUTES: Final[list[Route]] = [
-    *(Route(operation.path, endpoint(operation), methods=[operation.method]) for operation in OPERATIONS),
-    Route(paths.OPENAPI, _openapi, methods=["GET"]),
-]
 
 async def _openapi(request: Request) -> Response:
     """Return the OpenAPI document of these operations. It tells nothing of anybody's, so it needs no token."""
@@ -126,3 +122,7 @@ async def _openapi(request: Request) -> Response:
     return Response(served(OPERATIONS), media_type=JSON)
 
 
+ROUTES: Final[list[Route]] = [
+    *(Route(operation.path, endpoint(operation), methods=[operation.method]) for operation in OPERATIONS),
+    Route(paths.OPENAPI, _openapi, methods=["GET"]),
+]
