@@ -14,7 +14,8 @@ from typing import Final, Generic, Literal, TypeVar
 import msgspec
 
 from batonpass.core.ids import AgentId, Fence, NodeId, PersonId
-from batonpass.wire import digest, identity, nodes, paths, policy, questions, queue, tokens
+from batonpass.wire import capture as captured
+from batonpass.wire import corrections, digest, identity, nodes, paths, policy, questions, queue, tokens
 from batonpass.wire import leases as wire
 from batonpass.wire.status import StatusReply
 
@@ -360,6 +361,36 @@ def answer_question(
     """Answer a question and complete it, in one step."""
     request = questions.AnswerRequest(text=text, title=title, if_epoch=if_epoch)
     return _change("POST", paths.fill(paths.QUESTION_ANSWER, id=id_), request, questions.AnswerReply)
+
+
+def correct(target: str, text: str, *, title: str | None = None) -> Call[corrections.CorrectionReply]:
+    """File a correction of a node, of ``project:<slug>``, or of everything: ``global``."""
+    request = corrections.CorrectionRequest(target=target, text=text, title=title)
+    return _change("POST", paths.CORRECTIONS, request, corrections.CorrectionReply)
+
+
+def list_corrections(
+    *, target: str | None = None, limit: int | None = None, after: str | None = None
+) -> Call[corrections.CorrectionsReply]:
+    """List the corrections that stand, of one target or all."""
+    query = query_of(target=target, limit=limit, after=after)
+    return Call("GET", paths.CORRECTIONS, corrections.CorrectionsReply, query)
+
+
+def capture(
+    text: str,
+    *,
+    title: str | None = None,
+    project: str | None = None,
+    during: NodeId | None = None,
+    blocks: Sequence[NodeId] = (),
+    date: str | None = None,
+) -> Call[captured.CaptureReply]:
+    """Keep a text, whatever it is; a long one in several nodes."""
+    request = captured.CaptureRequest(
+        text=text, title=title, project=project, during=during, blocks=list(blocks), date=date
+    )
+    return _change("POST", paths.CAPTURE, request, captured.CaptureReply)
 
 
 # --- who is who ------------------------------------------------------------------------------------------------------

@@ -313,6 +313,9 @@ class Client:
 
     ask_question = _sending(calls.ask_question)
     answer_question = _sending(calls.answer_question)
+    correct = _sending(calls.correct)
+    list_corrections = _sending(calls.list_corrections)
+    capture = _sending(calls.capture)
 
     # --- people, agents, tokens, the server --------------------------------------------------------------------------
 

@@ -164,6 +164,9 @@ DOORS: Final[tuple[Door, ...]] = (
     # questions, corrections, captures
     _post(paths.QUESTIONS, {"text": "Which port?", "mentions": [CLAIMED]}, "agent"),
     _post(paths.QUESTION_ANSWER, {"text": "8080."}, "person", id="question-which-port"),
+    _post(paths.CORRECTIONS, {"target": FREE, "text": "It is free."}, "agent"),
+    _get(paths.CORRECTIONS),
+    _post(paths.CAPTURE, {"text": "The build is slow.", "during": FREE}, "agent"),
     # what became of nodes
     _get(paths.NODE_HISTORY, id=FREE),
     _get(paths.NODE_REVISION, id=FREE, sha=FREE_AT_FIRST),

@@ -36,6 +36,8 @@ COMMIT: Final = "/v1/commits/{sha}"
 
 QUESTIONS: Final = "/v1/questions"
 QUESTION_ANSWER: Final = "/v1/questions/{id}/answer"
+CORRECTIONS: Final = "/v1/corrections"
+CAPTURE: Final = "/v1/capture"
 
 CLAIM: Final = "/v1/nodes/{id}/claim"
 RENEW: Final = "/v1/nodes/{id}/renew"

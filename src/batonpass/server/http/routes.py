@@ -26,7 +26,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from batonpass.server.http import (
+    capture,
     commits,
+    corrections,
     digest,
     health,
     history,
@@ -42,6 +44,8 @@ from batonpass.server.http import (
 )
 from batonpass.server.http.call import endpoint
 from batonpass.server.http.operations import JSON, Operation, ask, change, create, read, remove, replace, verb
+from batonpass.wire import capture as captured
+from batonpass.wire import corrections as correction
 from batonpass.wire import history as past
 from batonpass.wire import digest as brief
 from batonpass.wire import identity as who
@@ -84,6 +88,15 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     change(paths.NODE_COMMITS, nodes.commits, graph.CommitRequest, graph.ChangeReply, published=True),
     create(paths.QUESTIONS, questions.ask, question.QuestionRequest, question.QuestionReply, published=True),
     create(paths.QUESTION_ANSWER, questions.answer, question.AnswerRequest, question.AnswerReply),
+    create(
+        paths.CORRECTIONS,
+        corrections.file,
+        correction.CorrectionRequest,
+        correction.CorrectionReply,
+        published=True,
+    ),
+    read(paths.CORRECTIONS, corrections.listed, correction.CorrectionsReply, "target", *_PAGE),
+    create(paths.CAPTURE, capture.keep, captured.CaptureRequest, captured.CaptureReply),
     ask(paths.DIGEST, digest.compile_, brief.DigestRequest, brief.DigestReply, published=True),
     read(paths.NODE_HISTORY, history.page, past.HistoryReply, "limit", "before", "content"),
     read(paths.NODE_REVISION, history.revision, past.RevisionReply),

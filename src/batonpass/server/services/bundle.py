@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from batonpass.core.ids import Instant
 from batonpass.server.services.digest import Digests
 from batonpass.server.services.commits import Commits
+from batonpass.server.services.capture import Captures
+from batonpass.server.services.corrections import Corrections
 from batonpass.server.services.engine import LeaseEngine
 from batonpass.server.services.graph import Graph
 from batonpass.server.services.history import History
@@ -46,6 +48,8 @@ class Services:
     queue: Queue
     digests: Digests
     questions: Questions
+    corrections: Corrections
+    captures: Captures
     policies: Policies
     identity: Identity
     tokens: Tokens
@@ -67,6 +71,8 @@ class Services:
             queue=Queue(store),
             digests=Digests(store),
             questions=Questions(store),
+            corrections=Corrections(store),
+            captures=Captures(store),
             policies=Policies(store),
             identity=identity,
             tokens=Tokens(store, identity.principals),

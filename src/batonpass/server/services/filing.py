@@ -7,7 +7,7 @@ not choose the id, so two that file the same at once get one each.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import count
+from itertools import count, islice
 from typing import Final
 
 from batonpass.core.clock import moment
@@ -27,15 +27,22 @@ CREATED: Final = Deed("put", "node.put", {"status": "created"}, authors=True)
 
 
 async def free_id(tx: Tx, stem: str, ids: Iterator[NodeId]) -> NodeId:
-    """Return the first of the endless `ids` that is no node's and never was; nobody else files under `stem` meanwhile.
+    """Return the first of the endless `ids` that is no node's and never was; see `free_ids`."""
+    (free,) = await free_ids(tx, stem, ((node,) for node in ids))
+    return free
 
-    Somebody may still put a node of that very id by hand; `opened` notices.
+
+async def free_ids(tx: Tx, stem: str, sets: Iterator[tuple[NodeId, ...]]) -> tuple[NodeId, ...]:
+    """Return the first of the endless `sets` of ids in which none is a node's or ever was.
+
+    Nobody else files under `stem` before COMMIT. Somebody may still put a node
+    of such an id by hand; `opened` notices.
     """
     filing.lock_stem(tx, stem)
     for look in count():
-        wanted = [next(ids) for _ in range(FIRST_LOOK << look)]
-        taken = await filing.taken(tx, wanted)
-        free = next((node for node in wanted if node not in taken), None)
+        wanted = list(islice(sets, FIRST_LOOK << look))
+        taken = await filing.taken(tx, (node for ids in wanted for node in ids))
+        free = next((ids for ids in wanted if taken.isdisjoint(ids)), None)
         if free is not None:
             return free
     raise AssertionError("unreachable: there is no end of numbers")
