@@ -16,36 +16,23 @@ from batonpass.core.clock import MICROS_PER_MS
 from batonpass.core.edges import REVIEW_OUTCOMES, Edge
 from batonpass.core.errors import BatonError, Conflict, Forbidden, Invalid, InvalidNode, NotFound
 from batonpass.core.identity import Principal
-from batonpass.core.ids import Fence, Instant, NodeId, Resource
-from batonpass.core.leases import Lease, LeaseView, Request, Verb, view
+from batonpass.core.ids import Fence, NodeId, Resource
+from batonpass.core.leases import LeaseView, Request, Verb, view
 from batonpass.core.node_types import type_of
 from batonpass.core.nodes import READY, Authored, Node
-from batonpass.core.resolution import Resolution, Target, resolve
 from batonpass.server.services.change import Caller, Change, Replayed, change
 from batonpass.server.services.editor import Deed, Editor, Step, absent
 from batonpass.server.services.engine import Ask, Done, decide_within
+from batonpass.server.services.views import NodeView, lease_view, views_of
 from batonpass.store import edges, leases, nodes, tombstones
 from batonpass.store.base import Fences, Reader, Retry, Store, retried
-from batonpass.store.edges import Direction, Other, SeenEdge
+from batonpass.store.edges import Direction, SeenEdge
 from batonpass.store.nodes import Filter
 from batonpass.wire import nodes as wire
 from batonpass.wire.leases import lease_body
 from batonpass.wire.markdown import Flipped
 
 PAGE_MAX: Final = 500
-FINDINGS_MAX: Final = 50
-"""How many open findings a node is read with."""
-
-
-@dataclass(frozen=True, slots=True)
-class NodeView:
-    """A node as it is read: with its lease, and what the graph says about it."""
-
-    node: Node
-    lease: LeaseView | None
-    resolution: Resolution | None
-    open_findings: tuple[Other, ...]
-    superseded_by: tuple[Other, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,25 +215,10 @@ class Graph:
     async def get(self, node: NodeId) -> NodeView:
         """Return a node with its lease, who resolved or superseded it, and its open findings; else `NotFound`."""
         async with self._store.read() as tx:
-            now = await tx.now()
-            rows, edge_rows, inbound_rows, finding_rows = await tx.fetch(
-                nodes.nodes_asked([node]),
-                edges.edges_asked([node]),
-                edges.inbound_asked([node], [*edges.RESOLVING, edges.SUPERSEDES]),
-                edges.findings_asked(node, most=FINDINGS_MAX),
-            )
-            held = await leases.leases_of(tx, [Resource(node)])
-            found = nodes.nodes_of_rows(rows, edge_rows).get(node)
+            found = (await views_of(tx, [node])).get(node)
             if found is None:
                 raise await _absent(tx, node)
-        inbound = edges.inbound_by_target(inbound_rows)[node]
-        return NodeView(
-            found,
-            lease=_view(held, node, now),
-            resolution=resolve(Target(found.authored.type, found.authored.status), inbound),
-            open_findings=tuple(edges.others(finding_rows)),
-            superseded_by=tuple(Other(e.src, e.title, e.status) for e in inbound if e.edge == edges.SUPERSEDES),
-        )
+        return found
 
     async def edges_of(
         self,
@@ -267,7 +239,7 @@ class Graph:
             held = await leases.leases_of(tx, [Resource(node)])
         page, more = tuple(seen[:most]), len(seen) > most
         last = _place(page[-1]) if page and more else None
-        claim = _view(held, node, now) if direction != "in" and (types is None or "assigned" in types) else None
+        claim = lease_view(held, node, now) if direction != "in" and (types is None or "assigned" in types) else None
         place = ("out", "assigned", claim.by) if claim is not None else None
         on_page = place is not None and after < place and (last is None or place <= last)
         return EdgePage(page, claim if on_page else None, last)
@@ -467,11 +439,6 @@ def _onto(principal: Principal, written: Iterable[NodeId], targets: Iterable[Nod
     """Return the nodes a write is onto: under a run token also those its edges lead to, since they change too (D2b)."""
     reached = targets if principal.run is not None else ()
     return frozenset(Resource(node) for node in (*written, *reached))
-
-
-def _view(held: Mapping[Resource, Lease], node: NodeId, now: Instant) -> LeaseView | None:
-    lease = held.get(Resource(node))
-    return None if lease is None else view(lease, now)
 
 
 def _place(seen: SeenEdge) -> tuple[str, str, str]:

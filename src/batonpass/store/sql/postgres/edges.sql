@@ -33,10 +33,12 @@ ORDER BY e.dst, e.type, e.src;
 SELECT count(*) FROM (SELECT 1 FROM edges WHERE dst = :id::text LIMIT :most::bigint) AS counted;
 
 -- name: open_findings(id, most)
--- Live findings that relate to a node.
+-- Findings that relate to a node and are open: neither retired by their status, nor superseded, nor resolved.
 SELECT f.id, f.title, f.status FROM edges e
 JOIN nodes f ON f.id = e.src
 WHERE e.dst = :id::text AND e.type = 'relates-to' AND f.type = 'finding' AND NOT f.dead
+  AND NOT EXISTS (SELECT 1 FROM edges s WHERE s.dst = f.id AND s.type = 'supersedes')
+  AND NOT EXISTS (SELECT 1 FROM live_resolutions r WHERE r.target = f.id)
 ORDER BY f.id
 LIMIT :most::bigint;
 

@@ -1,0 +1,59 @@
+"""Nodes as they are read: each with its lease, and with what the graph says about it (companion 1.8)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from batonpass.core.ids import Instant, NodeId, Resource
+from batonpass.core.leases import Lease, LeaseView, view
+from batonpass.core.nodes import Node
+from batonpass.core.resolution import Resolution, Target, resolve
+from batonpass.store import edges, leases, nodes
+from batonpass.store.base import Reader
+from batonpass.store.edges import Other
+
+FINDINGS_MAX: Final = 50
+"""How many open findings a node is read with."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """A node as it is read: with its lease, and what the graph says about it."""
+
+    node: Node
+    lease: LeaseView | None
+    resolution: Resolution | None
+    open_findings: tuple[Other, ...]
+    superseded_by: tuple[Other, ...]
+
+
+async def views_of(tx: Reader, ids: Sequence[NodeId]) -> dict[NodeId, NodeView]:
+    """Return the views of nodes by id, all read in two round trips; one that is not there is absent."""
+    now = await tx.now()
+    rows, edge_rows, inbound_rows, *finding_rows = await tx.fetch(
+        nodes.nodes_asked(ids),
+        edges.edges_asked(ids),
+        edges.inbound_asked(ids, [*edges.RESOLVING, edges.SUPERSEDES]),
+        *(edges.findings_asked(node, most=FINDINGS_MAX) for node in ids),
+    )
+    held = await leases.leases_of(tx, [Resource(node) for node in ids])
+    inbound = edges.inbound_by_target(inbound_rows)
+    findings = {node: edges.others(found) for node, found in zip(ids, finding_rows, strict=True)}
+    return {
+        node: NodeView(
+            found,
+            lease=lease_view(held, node, now),
+            resolution=resolve(Target(found.authored.type, found.authored.status), inbound[node]),
+            open_findings=tuple(findings[node]),
+            superseded_by=tuple(Other(e.src, e.title, e.status) for e in inbound[node] if e.edge == edges.SUPERSEDES),
+        )
+        for node, found in nodes.nodes_of_rows(rows, edge_rows).items()
+    }
+
+
+def lease_view(held: Mapping[Resource, Lease], node: NodeId, now: Instant) -> LeaseView | None:
+    """Return who holds `node`, in force or lapsed, as readers see it."""
+    lease = held.get(Resource(node))
+    return None if lease is None else view(lease, now)
