@@ -86,8 +86,11 @@ class Door:
 
     def path(self, fleet: Fleet, **values: str) -> str:
         """Return the path in the database of `fleet`; `values` go before those of the table."""
-        own = {**self.values, **({"prefix": prefix_of(fleet, self.ends)} if self.ends is not None else {})}
-        return paths.fill(self.template, **{**own, **values})
+        return paths.fill(self.template, **{**self.named(fleet), **values})
+
+    def named(self, fleet: Fleet) -> dict[str, str]:
+        """Return the values of the parameters in its path."""
+        return {**self.values, **({"prefix": prefix_of(fleet, self.ends)} if self.ends is not None else {})}
 
     def token(self, fleet: Fleet) -> str:
         """Return the token under which the door opens."""

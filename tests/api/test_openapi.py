@@ -5,16 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import httpx
 import jsonschema_rs
 import msgspec
 import pytest
 import schemathesis
 
 from batonpass.server.http.openapi import document, refusals
-from batonpass.server.http.operations import JSON, Operation
+from batonpass.server.http.operations import JSON
 from batonpass.server.http.parameters import IN_PATHS, IN_QUERIES, UNSAID, in_path, in_query
 from batonpass.server.http.routes import OPERATIONS, ROUTES
 from batonpass.testing.doors import DOORS, Door
@@ -22,6 +21,9 @@ from batonpass.testing.populated import Populated
 from batonpass.testing.walks import Walk, walk_through
 from batonpass.wire import paths
 from batonpass.wire.errors import HTTP_STATUS
+
+if TYPE_CHECKING:
+    from tests.api.conftest import Contract
 
 DOCUMENT: Final = document(OPERATIONS)
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -105,50 +107,12 @@ def test_a_server_that_is_not_asked_for_it_does_not_load_what_makes_it() -> None
 # --- what is answered ------------------------------------------------------------------------------------------------
 
 
-def closed(schema: Any) -> Any:  # noqa: ANN401 — a part of a document
-    """Return a schema in which an object has no property but those that are told."""
-    match schema:
-        case dict():
-            shut = {"additionalProperties": False} if "properties" in schema else {}
-            return {**shut, **{name: closed(value) for name, value in schema.items()}}
-        case list():
-            return [closed(value) for value in schema]
-        case _:
-            return schema
-
-
-COMPONENTS: Final = closed(DOCUMENT["components"])
-
-
-def findings(operation: Operation, answer: httpx.Response) -> Iterator[str]:
-    """Yield what the document does not say of an answer of `operation`: its status, type, headers or body."""
-    where = f"{operation.method} {operation.path}: {answer.status_code}"
-    responses: Mapping[str, Any] = DOCUMENT["paths"][operation.path][operation.method.lower()]["responses"]
-    told = responses.get(str(answer.status_code))
-    if told is None:
-        yield f"{where} is none of {', '.join(responses)}: {answer.text[:200]}"
-        return
-    if "$ref" in told:
-        told = DOCUMENT["components"]["responses"][told["$ref"].rpartition("/")[2]]
-    media = answer.headers["content-type"].partition(";")[0]
-    if media not in told["content"]:
-        yield f"{where}: {media} is none of {', '.join(told['content'])}"
-        return
-    for name in ("Baton-Ignored", "Idempotency-Replayed", "Retry-After", "WWW-Authenticate"):
-        if name in answer.headers and name not in told.get("headers", {}):
-            yield f"{where}: the header {name} is not told"
-    schema = told["content"][media].get("schema")
-    if schema is not None:
-        validator = jsonschema_rs.Draft202012Validator({**closed(schema), "components": COMPONENTS})
-        yield from (f"{where}: {error}" for error in validator.iter_errors(answer.json()))
-
-
 @pytest.mark.anyio
-async def test_every_reply_of_every_door_is_as_told(walk: Walk) -> None:
+async def test_every_reply_of_every_door_is_as_told(walk: Walk, contract: Contract) -> None:
     found = []
     for door in DOORS:
         answer = await walk.send(walk.at(door, "open"))
-        found += list(findings(door.operation, answer))
+        found += list(contract.findings(door.operation, answer))
         assert answer.status_code == door.status, (door.name, answer.text[:500])
 
     assert found == []
@@ -164,13 +128,13 @@ REFUSED: Final[Mapping[str, Mapping[str, Any]]] = {
 
 
 @pytest.mark.anyio
-async def test_every_refusal_of_every_door_is_as_told(walk: Walk) -> None:
+async def test_every_refusal_of_every_door_is_as_told(walk: Walk, contract: Contract) -> None:
     found = []
     for door in DOORS:
         for what, more in REFUSED.items():
             path = door.path(walk.fleet) + more.get("path", "")
             answer = await walk.send(walk.at(door, what, **{**more, "path": path}))
-            found += list(findings(door.operation, answer))
+            found += list(contract.findings(door.operation, answer))
 
     assert found == []
 
