@@ -14,7 +14,8 @@ from typing import Any, Final
 import pytest
 
 from batonpass.core import points
-from batonpass.core.errors import BatonError, Forbidden, Paused, Unavailable, Unknown
+from batonpass.core.digest_text import Mode
+from batonpass.core.errors import BatonError, Forbidden, Internal, Paused, Unavailable, Unknown
 from batonpass.core.ids import Fence, NodeId, Resource
 from batonpass.core.outcome import Terminal
 from batonpass.core.queue import Accept
@@ -163,6 +164,35 @@ def test_the_next_run_is_shown_what_the_last_one_reported(box: Box) -> None:
 
     prompt = (box.scratch / "prompt").read_text()
     assert "> The cache is the cause." in prompt
+
+
+@pytest.mark.parametrize("why", [Unavailable("no answer within 10 s"), Internal("something broke here")])
+def test_a_briefing_that_cannot_be_compiled_costs_no_run(box: Box, why: BatonError) -> None:
+    box.graph.add_item("task-1")
+    box.graph.failing["digest"] = failing_with(why)
+
+    record = box.ran(f"cat > {box.scratch}/prompt; echo Half of it. > $BATON_REPORT")
+
+    prompt = (box.scratch / "prompt").read_text()
+    assert record.terminal_state is Terminal.REPORTED
+    assert "could not be compiled, so decisions, earlier reports and related work are missing here" in prompt
+    assert f'The reason: "{why.message}"' in prompt
+    assert "> Text of task-1." in prompt
+
+
+@pytest.mark.parametrize("mode", [None, Mode.DIGEST, Mode.FULL])
+def test_a_run_is_told_as_much_as_the_worker_was_asked_to_tell(box: Box, mode: Mode | None) -> None:
+    box.graph.add_item("task-1")
+    box.ran("echo The cache is the cause. > $BATON_REPORT")
+    box.graph.calls.clear()
+    box.changes["briefing"] = mode
+
+    box.ran(f"cat > {box.scratch}/prompt")
+
+    prompt = (box.scratch / "prompt").read_text()
+    assert box.graph.done("digest") == ([] if mode is None else [("task-1", "mail", mode)])
+    assert ("> The cache is the cause." in prompt) is (mode is not None)
+    assert "> Text of task-1." in prompt
 
 
 def test_no_secret_is_in_an_argument_a_record_a_log_or_a_prompt(box: Box) -> None:
@@ -351,7 +381,7 @@ def test_a_record_that_cannot_be_written_stops_the_launch_before_the_claim(box: 
     assert box.traces() == before
 
 
-@pytest.mark.parametrize("method", ["mint", "node", "neighbours"])
+@pytest.mark.parametrize("method", ["mint", "node"])
 def test_a_launch_that_fails_after_its_claim_is_undone_in_reverse(box: Box, method: str) -> None:
     box.graph.add_item("task-1")
     before = box.traces()

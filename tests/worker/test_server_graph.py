@@ -11,15 +11,17 @@ from dataclasses import dataclass, replace
 import pytest
 
 from batonpass.cli.local import LocalServer, local_server
-from batonpass.client.client import Client
-from batonpass.core.errors import AlreadyClaimed, Conflict, LeaseLost, NotFound, Unauthorized
+from batonpass.client.calls import Call
+from batonpass.client.client import ONCE, Client
+from batonpass.core.digest_text import Mode
+from batonpass.core.errors import AlreadyClaimed, Conflict, LeaseLost, NotFound, Unauthorized, Unavailable
 from batonpass.core.ids import AgentId, Fence, HolderId, NodeId, PersonId, Resource, RunId
 from batonpass.core.outcome import Resolver
 from batonpass.core.reports import About, Standing, finding_node, report_node
 from batonpass.server.services.identity import bootstrap
 from batonpass.wire.policy import PolicyRequest
 from batonpass.worker.graph import Caller, Item, Put, Taken
-from batonpass.worker.server_graph import ServerGraph
+from batonpass.worker.server_graph import DIGEST_S_MAX, ServerGraph
 
 AGENT = AgentId(HolderId("agent-mill"))
 RUN = RunId("0b101010-1234-4abc-8def-0123456789ab")
@@ -132,16 +134,34 @@ def test_a_node_reads_with_the_edge_that_retires_it(place: Place) -> None:
         place.graph.node(NodeId("task-none"))
 
 
-def test_reports_and_findings_on_an_item_are_its_neighbours(place: Place) -> None:
+def test_what_is_known_around_an_item_begins_with_what_runs_reported(place: Place) -> None:
     node = place.add("task-1")
+    alone = place.graph.digest(node, project="mail", mode=Mode.DIGEST)
+    place.add("task-2", edges=[{"type": "relates-to", "to": node}])
     place.graph.put(report_node(about(node), "Half of it.", Standing.UNRESOLVED))
     place.graph.put(finding_node(about(node), "DECLINED: x", "x"))
-    place.add("task-2", edges=[{"type": "relates-to", "to": node}])
 
-    near = place.graph.neighbours(node, limit=8)
+    known = place.graph.digest(node, project="mail", mode=Mode.DIGEST)
 
-    assert {seen.id for seen in near} == {"art-dispatch-report-1-0b101010", "find-declined-1-0b101010"}
-    assert len(place.graph.neighbours(node, limit=1)) == 1
+    named = [line.split("`")[1] for line in known.splitlines() if line.startswith("- ")]
+    assert alone == ""
+    assert (set(named[:2]), named[2:]) == ({"art-dispatch-report-1-0b101010", "find-declined-1-0b101010"}, ["task-2"])
+
+
+def test_a_briefing_is_asked_for_once_and_not_for_long(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = place.add("task-1")
+    asked: list[float] = []
+
+    def busy(call: Call[object], **how: object) -> object:
+        assert how == {"patience": ONCE}
+        asked.append(call.answer_s_max)
+        raise Unavailable("busy")
+
+    monkeypatch.setattr(place.agent, "send", busy)
+    with pytest.raises(Unavailable):
+        place.graph.digest(node, project="mail", mode=Mode.FULL)
+
+    assert asked == [DIGEST_S_MAX]
 
 
 def test_a_report_lands_once_as_the_agents_work_and_a_refusal_is_told(place: Place) -> None:

@@ -19,6 +19,7 @@ from batonpass.cli.options import COMMON, Common, Duration, Flag
 from batonpass.cli.render import Teller, print_json, silence
 from batonpass.client import config
 from batonpass.client.client import Client
+from batonpass.core.digest_text import Mode
 from batonpass.core.queue import Accept
 from batonpass.worker.app import run_once
 from batonpass.worker.dispatch.launch import Order
@@ -35,6 +36,8 @@ def work(
     accept: Accept = Accept.READY,
     run_max: Duration = timedelta(seconds=DEFAULT_RUN_MAX_S),
     run_idle: Duration = timedelta(seconds=DEFAULT_RUN_IDLE_S),
+    brief: Annotated[bool, Parameter(negative="--no-brief", show_default=False)] = True,
+    full: Flag = False,
     common: Common = COMMON,
 ) -> int:
     """Do one item of the queue: COMMAND gets the task on its standard input, in a git worktree of its own.
@@ -58,10 +61,14 @@ def work(
         accept: ready takes what a person marked for agents, open all that is not a person's.
         run_max: stop a run after this time.
         run_idle: stop a run that gives no sign of life for this time; 0s never does.
+        brief: tell COMMAND what is known around the item, as baton brief shows it; it is told the item itself anyway.
+        full: tell it more: the text of what is near, and the norms.
 
     """
     if not once:
         raise UsageError("say --once: a worker that goes on by itself is not there yet")
+    if full and not brief:
+        raise UsageError("--full and --no-brief exclude each other")
     if not command:
         raise UsageError("name the command that does the work after --, such as: baton work --once -- my-agent")
     settings = Settings(
@@ -70,6 +77,7 @@ def work(
         accept=accept,
         run_max_s=run_max.total_seconds(),
         run_idle_s=run_idle.total_seconds(),
+        briefing=(Mode.FULL if full else Mode.DIGEST) if brief else None,
     )
     with _as_agent(common) as (client, child_server):
         order = Order(command, Path.cwd(), base=base, project=project, child_server=child_server)

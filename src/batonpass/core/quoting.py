@@ -17,7 +17,7 @@ from typing import Final
 from batonpass.core import reports
 
 QUOTE: Final = "> "
-LINE_CHARS_MAX: Final = 240
+LINE_CHARS_MAX: Final = 500
 """Of a quoted line, in code points; a longer one goes on in the next, so that none runs out of its mark's sight."""
 SHORTENED: Final = "[shortened here]"
 

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from batonpass.core.digest import Card, Material, select
+from batonpass.core.digest_text import Mode, render
 from batonpass.core.errors import BatonError, LeaseLost, NotFound
 from batonpass.core.ids import AgentId, Fence, HolderId, NodeId, PersonId, Resource
 from batonpass.core.outcome import Resolver
@@ -106,11 +108,12 @@ class MemoryGraph:
         item = self.items[node]
         return Seen(node, item.type, item.title, item.project, f"Text of {node}.", self.resolvers.get(node))
 
-    def neighbours(self, node: NodeId, *, limit: int) -> Sequence[Seen]:
-        """Return the nodes that were put and relate to `node`."""
-        self._called("neighbours", node)
-        related = [draft.id for draft in self.nodes.values() if ("relates-to", node) in draft.edges]
-        return [self.node(id_) for id_ in related[:limit]]
+    def digest(self, node: NodeId, *, project: str | None, mode: Mode) -> str:
+        """Return the nodes that were put and relate to `node`, in the server's words."""
+        self._called("digest", (node, project, mode))
+        related = [draft for draft in self.nodes.values() if ("relates-to", node) in draft.edges]
+        cards = {each.id: Card(each.id, each.type, each.title, each.summary, each.body) for each in related}
+        return render(select(Material(cards, reports=list(cards))), mode)
 
     def put(self, draft: Draft) -> Put:
         """Keep a node, unless its id is taken or `refused`."""

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from batonpass.core.digest_text import Mode
 from batonpass.core.ids import AgentId, Fence, NodeId, PersonId
 from batonpass.core.outcome import Resolver
 from batonpass.core.reports import Draft
@@ -134,8 +135,8 @@ class Graph(Protocol):
         """Return the node as it reads now."""
         ...
 
-    def neighbours(self, node: NodeId, *, limit: int) -> Sequence[Seen]:
-        """Return reports and findings that relate to `node`."""
+    def digest(self, node: NodeId, *, project: str | None, mode: Mode) -> str:
+        """Return in words what is known around `node`; "" when that is nothing."""
         ...
 
     def put(self, draft: Draft) -> Put:

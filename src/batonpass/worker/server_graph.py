@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
+from dataclasses import replace
 from typing import Final, Literal
 
-from batonpass.client.client import Client
+from batonpass.client import calls
+from batonpass.client.client import ONCE, Client
 from batonpass.client.heartbeat import Heartbeat, boottime
-from batonpass.core.errors import Internal, LeaseLost, NotFound
+from batonpass.core.digest_text import Mode
+from batonpass.core.errors import Internal, LeaseLost
 from batonpass.core.ids import AgentId, Fence, HolderId, NodeId, PersonId, Resource
 from batonpass.core.outcome import Resolver
 from batonpass.core.points import reach
@@ -17,9 +19,8 @@ from batonpass.wire.nodes import NodeReply
 from batonpass.wire.queue import ItemBody, NextReply
 from batonpass.worker.graph import Caller, Heart, Item, Page, Put, RunToken, Seen, Taken
 
-RELATED: Final = ("artifact", "finding")
-"""Types of the nodes a briefing shows beside the item."""
-EDGES_LOOKED_AT_MAX: Final = 50
+DIGEST_S_MAX: Final = 10.0
+"""How long a launch waits for its briefing, its lease running meanwhile."""
 
 
 class ServerGraph:
@@ -61,18 +62,10 @@ class ServerGraph:
         """Return the node as it reads now."""
         return _seen(self._client.node(node))
 
-    def neighbours(self, node: NodeId, *, limit: int) -> Sequence[Seen]:
-        """Return reports and findings that relate to `node`, at most `limit`."""
-        edges = self._client.edges(node, direction="in", types=["relates-to"], limit=EDGES_LOOKED_AT_MAX).edges
-        found = []
-        for source in dict.fromkeys(NodeId(edge.src) for edge in edges):
-            with suppress(NotFound):
-                seen = self.node(source)
-                if seen.type in RELATED:
-                    found.append(seen)
-            if len(found) == limit:
-                break
-        return found
+    def digest(self, node: NodeId, *, project: str | None, mode: Mode) -> str:
+        """Return in words what is known around `node`; asked once and not for long, since a run can do without."""
+        call = calls.compile_digest(root=node, project=project, mode="full" if mode is Mode.FULL else "digest")
+        return self._client.send(replace(call, answer_s_max=DIGEST_S_MAX), patience=ONCE).text
 
     def put(self, draft: Draft) -> Put:
         """File a node unless one of its id exists; only its own result counts, whatever the batch's status is."""

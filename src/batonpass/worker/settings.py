@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from batonpass.core.digest_text import Mode
 from batonpass.core.errors import Invalid
 from batonpass.core.queue import Accept
 from batonpass.worker import worktree
@@ -26,7 +27,8 @@ class Settings:
     `home` holds runs and worktrees. `inherited` is the environment the worker
     was started with, from which those of its children are built (D23).
     A run is stopped after `run_max_s`, and after `run_idle_s` without any sign
-    of life; 0 turns the latter off.
+    of life; 0 turns the latter off. `briefing` is how much of what is known
+    around an item its run is told; None is nothing.
     """
 
     home: Path
@@ -36,6 +38,7 @@ class Settings:
     run_idle_s: float = DEFAULT_RUN_IDLE_S
     graces: Graces = field(default_factory=Graces)
     disposable: tuple[str, ...] = worktree.DISPOSABLE
+    briefing: Mode | None = Mode.DIGEST
 
     def __post_init__(self) -> None:
         """Refuse what would mean something else than it says: a worker must not start on a typo."""

@@ -34,7 +34,7 @@ from batonpass.worker import environment, git, proc, worktree
 from batonpass.worker.dispatch import prompt
 from batonpass.worker.errors import LaunchRefused, WorkerError
 from batonpass.worker.git import Checkout, Sha
-from batonpass.worker.graph import Caller, Graph, Heart, RunToken, Taken
+from batonpass.worker.graph import Caller, Graph, Heart, Item, RunToken, Taken
 from batonpass.worker.journal import Ended, HeldRun, RunRecord, State, timestamp
 from batonpass.worker.proc import Child
 from batonpass.worker.settings import Settings
@@ -247,16 +247,25 @@ class _Launch:
     def _prompt(self, record: RunRecord) -> str:
         item = self._taken.item
         seen = self._graph.node(item.id)
-        near = self._graph.neighbours(item.id, limit=prompt.NEIGHBOURS_MAX)
         return prompt.compose(
             prompt.Brief(
                 node=prompt.Quoted(seen.id, seen.type, seen.title, seen.raw),
                 project=item.project,
                 branch=_branch(record).removeprefix(git.HEADS),
                 target=self._ground.base_ref.removeprefix(git.HEADS),
-                neighbours=[prompt.Quoted(node.id, node.type, node.title, node.raw) for node in near],
+                around=self._around(item),
             )
         )
+
+    def _around(self, item: Item) -> prompt.Around:
+        """Return what is known around the item. A server that can't say costs the run its briefing and no more."""
+        mode = self._settings.briefing
+        if mode is None:
+            return prompt.NotWanted()
+        try:
+            return prompt.Known(self._graph.digest(item.id, project=item.project, mode=mode), mode)
+        except BatonError as error:
+            return prompt.NotCompiled(error.message)
 
     def _worktree(self, record: RunRecord) -> Worktree:
         repository = self._ground.repository
