@@ -48,6 +48,7 @@ _BY_ERROR: Final[dict[type[BatonError], Exit]] = {
     errors.LeaseLost: Exit.HELD,
     errors.NotFound: Exit.NOT_FOUND,
     errors.Unavailable: Exit.UNREACHABLE,
+    errors.RateLimited: Exit.UNREACHABLE,
     errors.Unknown: Exit.UNREACHABLE,
     errors.Unauthorized: Exit.NOT_ALLOWED,
     errors.Forbidden: Exit.NOT_ALLOWED,

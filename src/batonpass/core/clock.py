@@ -48,6 +48,11 @@ def moment(instant: Instant) -> datetime:
     return _EPOCH + timedelta(microseconds=instant)
 
 
+def instant_of(at: datetime) -> Instant:
+    """Return an aware datetime as an instant."""
+    return Instant(micros(at - _EPOCH))
+
+
 @functools.lru_cache(maxsize=_SECONDS_REMEMBERED)
 def _iso_second(second: int) -> str:
     return (_EPOCH + timedelta(seconds=second)).replace(tzinfo=None).isoformat()

@@ -14,11 +14,13 @@
     │   ├── Paused            the project's policy refuses claims
     │   ├── TooManyClaims     the holder has as many live claims as the policy allows
     │   └── TransitionDenied  the type's law refuses this status
+    ├── Resync                a position in the feed that means nothing any more
     ├── TooLarge              over a limit in bytes
     ├── Invalid               well-formed but wrong; names field, limit and unit
     │   ├── InvalidNode       a node, edge or vocabulary rule; `details` has every finding
     │   └── InvalidEdge       a `blocks` edge that would close a cycle; `details` has the ids along it
     ├── Unavailable           nothing is known to have changed: try again
+    │   ├── RateLimited       too many ask at once
     │   └── Unknown           it may or may not have happened: read before repeating
     └── Internal              a promise of ours broke
 
@@ -139,6 +141,12 @@ class TransitionDenied(Conflict):
     code = "transition_denied"
 
 
+class Resync(BatonError):
+    """The position is of another incarnation of the database, or older than what is kept (D15a, D46)."""
+
+    code = "resync"
+
+
 class TooLarge(BatonError):
     """A body or field is over its limit in bytes."""
 
@@ -171,6 +179,12 @@ class Unavailable(BatonError):
     def __init__(self, message: str, *, retry_after_s: int = 1) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
+
+
+class RateLimited(Unavailable):
+    """Too many wait already. Nothing was changed; ask again after `retry_after_s`."""
+
+    code = "rate_limited"
 
 
 class Unknown(Unavailable):

@@ -21,6 +21,8 @@ POINTS: Final = frozenset(
     " group.opened member.begun member.released group.committing group.committed"
     # the whole database: upgrades, backups, restores
     " migration.applied backup.copied backup.written restore.copied"
+    # the feed of events
+    " feed.read"
     # client
     " beat.sent beat.answered"
     # dispatch and supervisor

@@ -50,6 +50,7 @@ from batonpass.core.identity import Kind, Principal
 from batonpass.core.ids import Fence, HolderId, Instant, Resource, TokenHash
 from batonpass.core.leases import LockedLease
 from batonpass.core.values import value
+from batonpass.store.bell import Bell
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -145,6 +146,7 @@ class Tx(Reader, Protocol):
     broken: dict[int, str]
     skipped: frozenset[Resource]
     along: list[list[Row]]
+    bell: Bell
 
     def put(self, statement: Statement) -> None:
         """Hand over a change; it is sent, in order, with the next fetch or with COMMIT."""
@@ -163,6 +165,8 @@ class Store(Protocol):
     clock: Clock
     writes_at_once: int
     """How many write transactions go on side by side; 1 where there is one writer (D42)."""
+    bell: Bell
+    """Rings when events have been committed, here or by another process."""
 
     def read(self) -> AbstractAsyncContextManager[Reader]:
         """Open a snapshot of what is committed."""

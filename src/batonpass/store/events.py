@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from batonpass.core.feed import StoredEvent as StoredEvent  # noqa: PLC0414  # whoever reads the table has it from here
 from batonpass.core.identity import Principal
 from batonpass.core.ids import Instant
 from batonpass.store.base import Reader, Tx, as_json, q
@@ -24,33 +25,57 @@ class Event:
     data: Mapping[str, object] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class StoredEvent:
-    """An event with its position in the feed."""
-
-    seq: int
-    at: Instant
-    kind: str
-    node: str | None
-    project: str | None
-    actor: str
-    owner: str | None
-    session: str | None
-    revision: str | None
-    epoch: int | None
-    data: str
-
-
 def append(tx: Tx, events: Sequence[Event], *, at: Instant) -> None:
-    """Record `events` in order; sent after the row locks, so `seq` is the true order of one node."""
+    """Record `events` in order; sent after the row locks, so `seq` is the true order of one node.
+
+    Whoever waits hears of it once COMMIT has returned, never before.
+    """
     if events:
         tx.put(q("events.append", rows=as_json([_row(i, event, at) for i, event in enumerate(events)])))
+        tx.after_commit(tx.bell.ring)
 
 
 async def events_after(tx: Reader, seq: int, *, most: int) -> list[StoredEvent]:
     """Return at most `most` events after position `seq`, oldest first."""
     (rows,) = await tx.fetch(q("events.after", seq=seq, most=most))
     return [StoredEvent(*row) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The oldest event that is kept, 0 for none, and the highest number drawn so far."""
+
+    oldest: int
+    drawn: int
+
+
+async def ends(tx: Reader) -> Ends:
+    """Return where the kept part of the feed begins and how far numbers have been drawn."""
+    ((row,),) = await tx.fetch(q("events.ends"))
+    return Ends(row[0] or 0, row[1])
+
+
+async def writers(tx: Reader) -> frozenset[str]:
+    """Return which transactions are writing events at this moment, whatever the snapshot of `tx`."""
+    (rows,) = await tx.fetch(q("events.writers"))
+    return frozenset(row[0] for row in rows)
+
+
+async def before_instant(tx: Reader, at: Instant) -> int:
+    """Return a number with no event of `at` or later up to it, by halving: an index on time would cost every write.
+
+    Events are in the order of their time but for what transactions last, which the caller allows for.
+    """
+    bounds = await ends(tx)
+    low, high = bounds.oldest, bounds.drawn + 1
+    while low < high:
+        middle = (low + high) // 2
+        (rows,) = await tx.fetch(q("events.from", seq=middle))
+        if rows and rows[0][1] < at:
+            low = rows[0][0] + 1
+        else:
+            high = middle
+    return max(low - 1, 0)
 
 
 def _row(i: int, event: Event, at: Instant) -> dict[str, object]:

@@ -25,8 +25,13 @@ NETWORK_FILE_SYSTEMS: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs",
 UPGRADE_WAIT_MS: Final = 30_000
 
 
-async def open_store(url: str, *, clock: Clock | None = None, upgrade: bool = True) -> Store:
-    """Return the store at `url`, its schema up to date; without `upgrade` an old schema is `SchemaOlder`."""
+async def open_store(
+    url: str, *, clock: Clock | None = None, upgrade: bool = True, listen_url: str | None = None
+) -> Store:
+    """Return the store at `url`, its schema up to date; without `upgrade` an old schema is `SchemaOlder`.
+
+    `listen_url` leads to the same PostgreSQL past a pooler, where LISTEN is to be had (D15a).
+    """
     clock = clock or DatabaseClock()
     with open_session(url) as session:
         incarnation = migrate.upgrade(session, clock) if upgrade else migrate.require_current(session)
@@ -34,9 +39,10 @@ async def open_store(url: str, *, clock: Clock | None = None, upgrade: bool = Tr
         from batonpass.store.sqlite import SqliteStore  # only the dialect in use is loaded
 
         return SqliteStore(sqlite_path(url), clock=clock, incarnation=incarnation)
-    from batonpass.store.postgres import PostgresStore, open_pools  # see above
+    from batonpass.store.postgres import PostgresStore, bell_for, open_pools  # see above
 
-    return PostgresStore(*await open_pools(url), clock=clock, incarnation=incarnation)
+    bell = bell_for(url, listen_url)
+    return PostgresStore(*await open_pools(url), bell=bell, clock=clock, incarnation=incarnation)
 
 
 @contextmanager

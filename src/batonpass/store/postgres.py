@@ -34,8 +34,10 @@ from batonpass.core.ids import Instant, Resource
 from batonpass.core.leases import LockedLease
 from batonpass.store import queries
 from batonpass.store.base import Fences, LockTimeout, Reader, Retry, Row, Statement, Tx, Writer, now_asked, q
+from batonpass.store.bell import Bell
 from batonpass.store.fences import lock_and_compare, refuse_broken
 from batonpass.store.longreads import LongReads
+from batonpass.store.postgres_bell import PostgresBell
 
 POOL_MAX: Final = 10
 READERS_MAX: Final = 5
@@ -162,9 +164,10 @@ class PostgresTx(PostgresReader):
 
     _begin = BEGIN_WRITE
 
-    def __init__(self, connection: Connection, clock: Clock, principal: Principal) -> None:
+    def __init__(self, connection: Connection, clock: Clock, principal: Principal, bell: Bell) -> None:
         super().__init__(connection, clock)
         self.principal = principal
+        self.bell = bell
         self.locked: dict[Resource, LockedLease] = {}
         self.broken: dict[int, str] = {}
         self.skipped: frozenset[Resource] = frozenset()
@@ -222,9 +225,10 @@ class PostgresStore:
     dialect = "postgres"
     writes_at_once = POOL_MAX
 
-    def __init__(self, writers: Pool, readers: Pool, *, clock: Clock, incarnation: str) -> None:
+    def __init__(self, writers: Pool, readers: Pool, *, bell: Bell, clock: Clock, incarnation: str) -> None:
         self.incarnation = incarnation
         self.clock = clock
+        self.bell = bell
         self._writers = writers
         self._readers = readers
         self._checks: set[asyncio.Task[None]] = set()
@@ -270,7 +274,7 @@ class PostgresStore:
     ) -> AsyncIterator[Tx]:
         """Open one transaction for several writers; see `store.base`."""
         async with self._connection(self._writers) as connection:
-            tx = PostgresTx(connection, self.clock, writers[0].principal)
+            tx = PostgresTx(connection, self.clock, writers[0].principal, self.bell)
             try:
                 await points.areach("tx.begun")
                 await lock_and_compare(tx, writers, along=along, skip_locked=skip_locked)
@@ -285,7 +289,8 @@ class PostgresStore:
             action()
 
     async def close(self) -> None:
-        """Close the pools."""
+        """Tell who waits that it is over, and close the pools."""
+        await self.bell.close()
         for check in self._checks:
             check.cancel()
         await self._writers.close()
@@ -312,6 +317,13 @@ class PostgresStore:
         check = asyncio.create_task(pool.check(), name="check connections")
         self._checks.add(check)
         check.add_done_callback(self._checks.discard)
+
+
+def bell_for(url: str, listen_url: str | None) -> PostgresBell:
+    """Return the bell of the database at `url`, heard at `listen_url` where a pooler stands in between."""
+    conninfo, pooled = split_pooler(url)
+    heard_at, no_listen = split_pooler(listen_url) if listen_url is not None else (conninfo, pooled)
+    return PostgresBell(conninfo, None if no_listen else heard_at)
 
 
 async def open_pools(url: str) -> tuple[Pool, Pool]:

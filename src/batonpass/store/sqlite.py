@@ -44,8 +44,10 @@ from batonpass.core.ids import Instant, Resource
 from batonpass.core.leases import LockedLease
 from batonpass.store import queries
 from batonpass.store.base import Fences, Reader, Row, Statement, Tx, Writer, now_asked
+from batonpass.store.bell import Bell
 from batonpass.store.fences import lock_and_compare, refuse_broken
 from batonpass.store.longreads import LongReads
+from batonpass.store.sqlite_bell import SqliteBell
 
 GROUP_MEMBERS_MAX: Final = 64
 GROUP_S_MAX: Final = 0.005
@@ -129,9 +131,10 @@ class SqliteLongReader(SqliteReader):
 class SqliteTx(SqliteReader):
     """A member's transaction: its SAVEPOINT within the group."""
 
-    def __init__(self, connection: sqlite3.Connection, clock: Clock, principal: Principal) -> None:
+    def __init__(self, connection: sqlite3.Connection, clock: Clock, principal: Principal, bell: Bell) -> None:
         super().__init__(connection, clock)
         self.principal = principal
+        self.bell = bell
         self.locked: dict[Resource, LockedLease] = {}
         self.broken: dict[int, str] = {}
         self.skipped: frozenset[Resource] = frozenset()
@@ -165,6 +168,7 @@ class SqliteStore:
         self.path = path
         self.incarnation = incarnation
         self.clock = clock
+        self.bell: Bell = SqliteBell(lambda: connect(path, read_only=True))
         self._writer = connect(path)
         self._readers: list[sqlite3.Connection] = []
         self._long_reads = LongReads()
@@ -237,6 +241,7 @@ class SqliteStore:
     async def close(self) -> None:
         """Finish the group under way and close the connections; who still waits for another process is refused."""
         self._closed = True
+        await self.bell.close()
         self._locks.abandon()
         if self._pump is not None:
             await self._pump
@@ -267,7 +272,7 @@ class SqliteStore:
     @contextmanager
     def _member(self, turn: _Turn, principal: Principal) -> Iterator[SqliteTx]:
         """Run one body alone, from SAVEPOINT to RELEASE or ROLLBACK TO."""
-        tx = SqliteTx(self._writer, self.clock, principal)
+        tx = SqliteTx(self._writer, self.clock, principal, self.bell)
         watch = asyncio.get_running_loop().call_soon(turn.note_yield)
         self._inside = asyncio.current_task()
         try:

@@ -179,6 +179,9 @@ DOORS: Final[tuple[Door, ...]] = (
     _get(paths.POLICY, project="mail"),
     _put(paths.POLICY, {"claim_ttl_ms": 1_800_000}, project="mail"),
     _get(paths.STATUS),
+    # the feed
+    _get(paths.EVENTS, who="agent"),
+    _get(paths.CHANGES, who="agent"),
     _get(paths.EXPORT),
     # who is who
     _get(paths.ME),

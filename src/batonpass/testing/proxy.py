@@ -60,6 +60,8 @@ class CuttingProxy:
                         break
                     if self.cut is Cut.ANSWER:
                         answers.cancel()
+                        with suppress(asyncio.CancelledError):
+                            await answers  # two may not read one stream
                         to_server.write(request)
                         await server.read(CHUNK_BYTES)
                         break

@@ -7,6 +7,8 @@ from typing import Final, LiteralString
 
 import psycopg
 
+from batonpass.server.services.feed import Feed
+
 WAITERS: Final = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 SESSIONS: Final = """
 SELECT count(*) FROM pg_stat_activity
@@ -31,6 +33,13 @@ async def deadlocks_of(url: str, *, within_s: float = 10.0) -> int:
         while await _number(connection, SESSIONS):
             pass
         return await _number(connection, DEADLOCKS)
+
+
+async def until_waiting(feed: Feed, *, requests: int = 1, within_s: float = 10.0) -> None:
+    """Return once so many requests wait for something to happen in `feed`."""
+    async with asyncio.timeout(within_s):
+        while feed.waiting < requests:  # noqa: ASYNC110 — production has no use for an event that says so
+            await asyncio.sleep(0.001)
 
 
 async def _number(connection: psycopg.AsyncConnection, query: LiteralString) -> int:

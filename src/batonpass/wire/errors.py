@@ -30,10 +30,12 @@ HTTP_STATUS: Final[dict[type[BatonError], int]] = {
     errors.Paused: 409,
     errors.TooManyClaims: 409,
     errors.TransitionDenied: 409,
+    errors.Resync: 410,
     errors.TooLarge: 413,
     errors.Invalid: 422,
     errors.InvalidNode: 422,
     errors.InvalidEdge: 422,
+    errors.RateLimited: 429,
     errors.Internal: 500,
     errors.Unavailable: 503,
     errors.Unknown: 503,
@@ -41,8 +43,7 @@ HTTP_STATUS: Final[dict[type[BatonError], int]] = {
 _BY_CODE: Final = {kind.code: kind for kind in HTTP_STATUS}
 _BY_STATUS: Final = {
     **{status: kind for kind, status in reversed(HTTP_STATUS.items())},
-    429: errors.Unavailable,  # these three are never ours: whatever stands between us and the server sends them
-    502: errors.Unavailable,
+    502: errors.Unavailable,  # these two are never ours: whatever stands between us and the server sends them
     504: errors.Unavailable,
 }
 

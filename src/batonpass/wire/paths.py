@@ -57,6 +57,9 @@ BRIEFING: Final = "/v1/briefing/{project}"
 
 EXPORT: Final = "/v1/export"
 
+EVENTS: Final = "/v1/events"
+CHANGES: Final = "/v1/changes"
+
 POLICY: Final = "/v1/policy/{project}"
 
 

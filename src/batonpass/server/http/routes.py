@@ -30,6 +30,7 @@ from batonpass.server.http import (
     commits,
     corrections,
     digest,
+    events,
     health,
     history,
     identity,
@@ -48,6 +49,7 @@ from batonpass.wire import capture as captured
 from batonpass.wire import corrections as correction
 from batonpass.wire import history as past
 from batonpass.wire import digest as brief
+from batonpass.wire import events as happened
 from batonpass.wire import identity as who
 from batonpass.wire import leases as lease
 from batonpass.wire import nodes as graph
@@ -123,6 +125,14 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     create(paths.ADMIN_TOKENS, tokens.mint_for, token.AdminTokenRequest, token.PersonalTokenReply),
     remove(paths.ADMIN_TOKEN, tokens.revoke_personal, None, token.RevokeReply),
     read(paths.EXPORT, transfer.export, None, "gzip", "project", "authored", media=(moved.TAR, moved.GZIP)),
+    read(
+        paths.EVENTS,
+        events.page,
+        happened.EventsReply,
+        *("after", "wait", "limit", "project", "kind", "node"),
+        media=(JSON, happened.STREAM),
+    ),
+    read(paths.CHANGES, events.changes, happened.ChangesReply, "since", "project", "limit"),
     read(paths.STATUS, health.status, StatusReply),
 )
 

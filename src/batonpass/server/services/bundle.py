@@ -10,6 +10,7 @@ from batonpass.server.services.commits import Commits
 from batonpass.server.services.capture import Captures
 from batonpass.server.services.corrections import Corrections
 from batonpass.server.services.engine import LeaseEngine
+from batonpass.server.services.feed import Feed
 from batonpass.server.services.graph import Graph
 from batonpass.server.services.history import History
 from batonpass.server.services.identity import Identity
@@ -40,6 +41,7 @@ class Services:
 
     store: Store
     engine: LeaseEngine
+    feed: Feed
     graph: Graph
     history: History
     tombstones: Tombstones
@@ -63,6 +65,7 @@ class Services:
         return Services(
             store=store,
             engine=engine,
+            feed=Feed(store),
             graph=Graph(store),
             history=History(store),
             tombstones=Tombstones(store),

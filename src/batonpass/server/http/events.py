@@ -1,0 +1,159 @@
+"""GET /v1/events and GET /v1/changes: the feed, page by page, waited for, or as a stream (D15a)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import ExitStack
+from datetime import datetime
+from typing import Final
+
+import msgspec
+from starlette.responses import Response
+
+from batonpass.core.clock import instant_of
+from batonpass.core.errors import Invalid, Resync
+from batonpass.core.feed import Topic, is_position
+from batonpass.core.ids import Instant, parse_node_id, shown
+from batonpass.core.nodes import parse_slug
+from batonpass.server.http.call import Call, reply
+from batonpass.server.http.leases import whole_number
+from batonpass.server.http.waiting import Stream, place_of, wait_s
+from batonpass.server.services.feed import Feed, Page, Place
+from batonpass.wire.errors import error_body
+from batonpass.wire.events import (
+    FROM_NOW,
+    LAST_EVENT_ID,
+    LIMIT,
+    LIMIT_MAX,
+    STREAM,
+    ChangesReply,
+    EventBody,
+    EventsReply,
+    event_body,
+)
+
+HEARTBEAT_S: Final = 15.0
+"""A stream says something at least so often, so that whoever carries it does not take it for dead."""
+RETRY_MS: Final = 1_000
+"""How long a browser waits before it connects again."""
+KIND_CHARS_MAX: Final = 60
+KINDS_MAX: Final = 20
+_encode: Final = msgspec.json.Encoder().encode
+
+
+async def page(call: Call) -> Response:
+    """Read what happened after a position, wait for it, or listen to it as a stream of server-sent events."""
+    asked, feed = call.query, call.services.feed
+    topic = _topic(asked, kinds=_kinds(asked.get("kind")))
+    limit = _limit(asked)
+    if STREAM in call.request.headers.get("accept", ""):
+        after = await _after(feed, asked.get("after") or call.request.headers.get(LAST_EVENT_ID))
+        return await _stream(feed, topic, after)
+    after, within_s = await _after(feed, asked.get("after")), wait_s(asked)
+    found = await feed.read(after, topic, limit=limit)
+    if within_s and not found.events:
+        async with place_of(feed, call.request.receive) as place:
+            found = await _next(feed, place, topic, found, limit=limit, within_s=within_s)
+    return reply(EventsReply(_bodies(found), feed.position(found.next.seq), found.more))
+
+
+async def changes(call: Call) -> Response:
+    """Read what happened to nodes since a position or a moment."""
+    asked, feed = call.query, call.services.feed
+    since = asked.get("since")
+    at = _moment(since) if since and since != FROM_NOW and not is_position(since) else None
+    after = await feed.since(at) if at is not None else await _after(feed, since, field="since")
+    found = await feed.read(after, _topic(asked, kinds=("node",)), limit=_limit(asked))
+    bodies = [body for row, body in zip(found.events, _bodies(found), strict=True) if at is None or row.at >= at]
+    return reply(ChangesReply(bodies, feed.position(found.next.seq), found.more))
+
+
+async def _next(feed: Feed, place: Place, topic: Topic, found: Page, *, limit: int, within_s: float) -> Page:
+    """Return the first page that has something, or the one at hand when the wait is over."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + within_s
+    while not found.events and not place.over and loop.time() < deadline:
+        if not found.more:
+            await place.changed(found.next.seq, topic, within_s=deadline - loop.time())
+        found = await feed.read(found.next.seq, topic, limit=limit, fresh=False)
+    return found
+
+
+async def _stream(feed: Feed, topic: Topic, after: int) -> Response:
+    """Return a stream that has its place, and a first page: until then it may still be refused."""
+    with ExitStack() as stack:
+        stack.enter_context(feed.place())
+        first = await feed.read(after, topic, limit=LIMIT_MAX)
+
+        async def chunks(place: Place) -> AsyncIterator[bytes]:
+            yield f"retry: {RETRY_MS}\n\n".encode()
+            found = first
+            while not place.over:
+                yield b"".join(_sent(feed, body) for body in _bodies(found)) or _heartbeat(feed, found)
+                if not found.more:
+                    await place.changed(found.next.seq, topic, within_s=HEARTBEAT_S)
+                try:
+                    found = await feed.read(found.next.seq, topic, limit=LIMIT_MAX, fresh=False)
+                except Resync as error:  # it fell so far behind that what comes next is not kept any more
+                    yield b"event: resync\ndata: " + _encode(error_body(error)) + b"\n\n"
+                    return
+
+        return Stream(feed, chunks, stack.pop_all())
+
+
+def _sent(feed: Feed, body: EventBody) -> bytes:
+    return f"id: {feed.position(body.seq)}\ndata: ".encode() + _encode(body) + b"\n\n"
+
+
+def _heartbeat(feed: Feed, found: Page) -> bytes:
+    """Return a comment with a position: a stream that is narrow resumes where it was, not at its last event."""
+    return f": still here\nid: {feed.position(found.next.seq)}\n\n".encode()
+
+
+def _bodies(found: Page) -> list[EventBody]:
+    return [event_body(event) for event in found.events]
+
+
+async def _after(feed: Feed, text: str | None, *, field: str = "after") -> int:
+    """Return the number a reader stands at; without a position it reads from the beginning of what is kept."""
+    match text:
+        case None | "":
+            return 0
+        case "now":
+            return await feed.now()
+        case _:
+            return feed.parse(text, field=field).seq
+
+
+def _topic(asked: Mapping[str, str], *, kinds: tuple[str, ...] | None) -> Topic:
+    project, node = asked.get("project"), asked.get("node")
+    return Topic(
+        project=parse_slug(project, name="project") if project is not None else None,
+        kinds=kinds,
+        node=parse_node_id(node, field="node") if node is not None else None,
+    )
+
+
+def _kinds(text: str | None) -> tuple[str, ...] | None:
+    """Return the kinds of a list; any word may be one, since the set of kinds is open."""
+    if not text:
+        return None
+    kinds = tuple(part for part in text.split(",") if part)
+    if len(kinds) > KINDS_MAX or any(len(kind) > KIND_CHARS_MAX for kind in kinds):
+        raise Invalid(f"kind: at most {KINDS_MAX} kinds of {KIND_CHARS_MAX} characters", field="kind")
+    return kinds
+
+
+def _limit(asked: Mapping[str, str]) -> int:
+    return min(whole_number(asked.get("limit"), "limit", default=LIMIT), LIMIT_MAX)
+
+
+def _moment(text: str) -> Instant:
+    try:
+        at = datetime.fromisoformat(text.replace(" ", "+"))  # a plus that was not escaped arrives as a blank
+    except ValueError as error:
+        raise Invalid(f"since: {shown(text)} is neither a position nor a moment", field="since") from error
+    if at.tzinfo is None:
+        raise Invalid("since: a moment needs its offset: 2026-10-01T22:05:36+00:00", field="since")
+    return instant_of(at)

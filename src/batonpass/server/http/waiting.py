@@ -1,0 +1,84 @@
+"""Waiting for a change on behalf of a client: while it is there, and no longer.
+
+The HTTP server does not stop a handler whose client has gone. It says so once
+somebody asks for the next message of the request, which has none left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
+from typing import Final
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from batonpass.core.errors import Invalid
+from batonpass.server.services.feed import Feed, Place
+from batonpass.wire.events import STREAM, WAIT_S_MAX
+
+SECONDS_DIGITS_MAX: Final = 4
+
+Chunks = Callable[[Place], AsyncIterator[bytes]]
+
+
+def wait_s(asked: Mapping[str, str]) -> int:
+    """Return how long a client would wait, in whole seconds: the query parameter `wait`, 0 without one."""
+    text = asked.get("wait", "0")
+    if not (text.isascii() and text.isdigit()) or len(text) > SECONDS_DIGITS_MAX or int(text) > WAIT_S_MAX:
+        raise Invalid(f"wait: a whole number of seconds from 0 to {WAIT_S_MAX}", field="wait")
+    return int(text)
+
+
+@asynccontextmanager
+async def client_of(receive: Receive) -> AsyncIterator[asyncio.Future[None]]:
+    """Yield a future that is done when the client is gone. The request's body must have been read."""
+    gone = asyncio.create_task(_until_gone(receive), name="client")
+    try:
+        yield gone
+    finally:
+        gone.cancel()
+        with suppress(asyncio.CancelledError):
+            await gone
+
+
+@asynccontextmanager
+async def place_of(feed: Feed, receive: Receive) -> AsyncIterator[Place]:
+    """Take a place among those who wait for as long as the client is there; `RateLimited` when there is none."""
+    async with client_of(receive) as gone:
+        with feed.place(gone) as place:
+            yield place
+
+
+class Stream(Response):
+    """A body that is sent as it comes to be, for as long as its client listens and the server goes on.
+
+    `holding` is entered before the response is made, by whoever may still
+    refuse; it is left when the stream has ended.
+    """
+
+    media_type = STREAM
+
+    def __init__(self, feed: Feed, chunks: Chunks, holding: AbstractContextManager[object]) -> None:
+        super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        del self.headers["content-length"]
+        self._feed = feed
+        self._chunks = chunks
+        self._holding = holding
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the head and then each chunk; the end is a proper one, unless the client went first."""
+        del scope
+        with self._holding:
+            async with client_of(receive) as gone:
+                place = Place(self._feed, gone)
+                await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+                async for chunk in self._chunks(place):
+                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,249 @@
+"""The feed: what happened, read in order, and waited for (D15a).
+
+The one place where anything in a server waits for a change. Whoever waits
+holds no transaction and no connection; it stands in a table of this process
+under what it wants to hear of, and one task looks for all of them, as long as
+there is anybody. It is woken by a commit of this process, by another process,
+or by the next look.
+
+    with feed.place(gone) as place:            # one of a bounded number; else `RateLimited`
+        await place.changed(after, topic, within_s=20)
+
+A wait ends with the change, its time, its client's going, or the server's end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Final
+
+from batonpass.core.clock import MICROS_PER_S
+from batonpass.core.errors import BatonError, RateLimited, Resync
+from batonpass.core.feed import Position, StoredEvent, Topic, parse_position
+from batonpass.core.ids import Instant
+from batonpass.server.services.tailer import Tailer
+from batonpass.store import events
+from batonpass.store.base import Store
+
+log = logging.getLogger(__name__)
+
+WAITS_MAX: Final = 10_000
+"""How many requests may wait at one server at once, streams included."""
+RETRY_AFTER_S: Final = 5
+SCANNED_MAX: Final = 5_000
+"""How many events one answer looks through for those that were asked for; it says how far it came."""
+WINDOW: Final = 500
+LINGER_S: Final = 5.0
+"""How long the end of the feed is followed once nobody waits: most who leave come back at once."""
+STUCK_S: Final = 0.005
+"""How soon another look follows one that could not go on: what is still to come may come unannounced."""
+BROKEN_S: Final = 0.5
+"""How long after a look that failed the next one follows."""
+DISORDER: Final = 120 * MICROS_PER_S
+"""How much older than its neighbours in the feed an event may be: its transaction took its time, then its number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Events in order, and the position behind all that was looked through; `more` when that is not the end."""
+
+    events: tuple[StoredEvent, ...]
+    next: Position
+    more: bool
+
+
+class Place:
+    """One who waits. `gone` is done when its client is."""
+
+    def __init__(self, feed: Feed, gone: asyncio.Future[None] | None) -> None:
+        self._feed = feed
+        self._gone = gone
+
+    @property
+    def over(self) -> bool:
+        """Whether there is nobody left to answer, or nothing left to wait for: the server ends."""
+        return self._feed.ended or (self._gone is not None and self._gone.done())
+
+    async def changed(self, after: int, topic: Topic, *, within_s: float) -> None:
+        """Wait until there may be an event of `topic` after position `after`, or until the wait is over.
+
+        It may end for nothing; whoever waits looks, and waits again.
+        """
+        if self._feed.happened(after, topic):
+            return
+        with self._feed.called(topic) as call:
+            if not self.over:
+                ends = [call, self._gone] if self._gone is not None else [call]
+                await asyncio.wait(ends, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
+
+
+class Feed:
+    """The feed of one server process."""
+
+    def __init__(self, store: Store, *, waits_max: int = WAITS_MAX) -> None:
+        self._store = store
+        self._waits_max = waits_max
+        self._tailer = Tailer(store, self._published)
+        self._calls: dict[Topic, set[asyncio.Future[None]]] = {}
+        self._places = 0
+        self._wake = asyncio.Event()
+        self._joined = asyncio.Event()
+        self._following: asyncio.Task[None] | None = None
+        self.ended = False
+        store.bell.when_closed(self.stop)
+
+    # --- positions ----------------------------------------------------------------------------------------------------
+
+    def position(self, seq: int, at: Instant | None = None) -> str:
+        """Return a position as clients keep it."""
+        return Position(seq, at).text(self._store.incarnation)
+
+    def parse(self, text: str, *, field: str) -> Position:
+        """Return the position a client gave; `Resync` when it means nothing any more."""
+        return parse_position(text, self._store.incarnation, field=field)
+
+    @property
+    def mark(self) -> int:
+        """How far this process has seen the feed; never beyond what it would show, perhaps far behind."""
+        return self._tailer.mark
+
+    async def now(self) -> int:
+        """Return the position at the end of what can be read by now."""
+        await self._tailer.look()
+        await self._tailer.found()
+        return self._tailer.mark
+
+    async def since(self, at: Instant) -> int:
+        """Return a position with everything of `at` and later behind it, and perhaps a little before."""
+        async with self._store.read() as tx:
+            return await events.before_instant(tx, Instant(at - DISORDER))
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    async def read(self, after: int, topic: Topic, *, limit: int, fresh: bool = True) -> Page:
+        """Return up to `limit` events of `topic` after `after`, oldest first; `Resync` when some of them are gone.
+
+        With `fresh` everything that is committed by now counts; without it, what this process has seen already.
+        """
+        if fresh:
+            await self._tailer.look()
+        await self._tailer.found()
+        mark = self._tailer.mark
+        if after >= self._tailer.floor:
+            return _page(self._tailer.after(after), topic, limit, end=max(mark, after))
+        found: list[StoredEvent] = []
+        for _ in range(0, SCANNED_MAX, WINDOW):
+            rows = await self._stored(after, mark)
+            page = _page(rows, topic, limit - len(found), end=mark if len(rows) < WINDOW else rows[-1].seq)
+            found += page.events
+            after = page.next.seq
+            if page.more or after >= mark:
+                return Page(tuple(found), page.next, page.more)
+        return Page(tuple(found), Position(after), more=True)
+
+    async def _stored(self, after: int, mark: int) -> list[StoredEvent]:
+        async with self._store.read() as tx:
+            oldest = (await events.ends(tx)).oldest
+            rows = await events.events_after(tx, after, most=WINDOW)
+        if 0 < after < max(oldest - 1, 0 if oldest else mark):
+            raise Resync("after: what followed is not kept any more; read what you need anew, then go on from now")
+        return [row for row in rows if row.seq <= mark]
+
+    # --- waiting ------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def place(self, gone: asyncio.Future[None] | None = None) -> Iterator[Place]:
+        """Take one of the places of those who wait; `RateLimited` when there is none left."""
+        if self._places >= self._waits_max:
+            raise RateLimited(f"{self._places} requests wait here already; ask later", retry_after_s=RETRY_AFTER_S)
+        self._places += 1
+        try:
+            yield Place(self, gone)
+        finally:
+            self._places -= 1
+
+    @property
+    def waiting(self) -> int:
+        """How many wait for something at this moment."""
+        return sum(len(calls) for calls in self._calls.values())
+
+    def happened(self, after: int, topic: Topic) -> bool:
+        """Whether there may be an event of `topic` after `after`, by what this process has seen."""
+        if after >= self._tailer.mark:
+            return False
+        return after < self._tailer.floor or _any_of(self._tailer.after(after), topic)
+
+    @contextmanager
+    def called(self, topic: Topic) -> Iterator[asyncio.Future[None]]:
+        """Yield a future that is done once there may be a new event of `topic`; meanwhile the feed is followed."""
+        call: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._calls.setdefault(topic, set()).add(call)
+        self._joined.set()
+        if self._following is None and not self.ended:
+            self._following = asyncio.create_task(self._follow(), name="follow the feed")
+        try:
+            yield call
+        finally:
+            calls = self._calls[topic]
+            calls.discard(call)
+            if not calls:
+                del self._calls[topic]
+
+    def stop(self) -> None:
+        """End every wait, and all that are begun from now on; called on the event loop when the server ends."""
+        self.ended = True
+        self._published(())
+        self._wake.set()
+        self._joined.set()
+
+    async def _follow(self) -> None:
+        """Look at the end of the feed for as long as anybody waits, and a little longer."""
+        try:
+            with self._store.bell.heard(self._wake.set):
+                while await self._wanted():
+                    self._wake.clear()
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(self._wake.wait(), await self._look())
+        finally:
+            self._following = None
+
+    async def _wanted(self) -> bool:
+        """Return whether anybody waits, or comes back soon."""
+        if not self._calls and not self.ended:
+            self._joined.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._joined.wait(), LINGER_S)
+        return bool(self._calls) and not self.ended
+
+    async def _look(self) -> float:
+        """Look once, and return within which time to look again, in seconds, if nobody rings before."""
+        try:
+            await self._tailer.look()
+        except BatonError as error:
+            log.warning("feed.unreadable", extra={"why": error.message})
+            return BROKEN_S
+        return STUCK_S if self._tailer.stuck else self._store.bell.silence_s_max
+
+    def _published(self, rows: Sequence[StoredEvent]) -> None:
+        """Wake those for whom there is something among `rows`; everybody when there is no telling."""
+        for topic, calls in self._calls.items():
+            if not rows or _any_of(rows, topic):
+                for call in calls:
+                    if not call.done():
+                        call.set_result(None)
+
+
+def _any_of(rows: Sequence[StoredEvent], topic: Topic) -> bool:
+    return any(topic.takes(row) for row in rows)
+
+
+def _page(rows: Sequence[StoredEvent], topic: Topic, limit: int, *, end: int) -> Page:
+    """Return the first `limit` of `rows` that are of `topic`; `end` is the position behind all of them."""
+    wanted = [row for row in rows if topic.takes(row)]
+    if len(wanted) > limit:
+        return Page(tuple(wanted[:limit]), Position(wanted[limit].seq - 1), more=True)
+    return Page(tuple(wanted), Position(end), more=False)
