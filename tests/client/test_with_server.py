@@ -12,7 +12,7 @@ import httpx
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from batonpass.client import calls
+from batonpass.client import calls, graph_calls
 from batonpass.client.calls import Call
 from batonpass.client.client import Client, Patience
 from batonpass.client.heartbeat import Heartbeat, Lost
@@ -132,6 +132,14 @@ EVERY_CALL: tuple[Call[object], ...] = (
     calls.set_priority(TASK, None),
     calls.set_readiness(TASK, None),
     calls.add_commit(TASK, repo="demo", sha="a" * 40),
+    graph_calls.read_nodes([TASK]),
+    graph_calls.add_live_edge(TASK, "mentions", OTHER),
+    graph_calls.history_of(TASK),
+    graph_calls.revision(TASK, "0" * 40),
+    graph_calls.redact(TASK, revision="0" * 40, reason="x"),
+    graph_calls.delete(TASK, reason="x"),
+    graph_calls.nodes_with_commit("0" * 40),
+    graph_calls.get_schema(),
     calls.me(),
     calls.add_person(name="x", email="x@example.org"),
     calls.people(),

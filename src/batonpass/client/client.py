@@ -30,7 +30,7 @@ import httpx
 import msgspec
 
 from batonpass import __version__
-from batonpass.client import calls
+from batonpass.client import calls, graph_calls
 from batonpass.client.calls import Call, Repeat
 from batonpass.core.errors import BatonError, Invalid, Unavailable, Unknown
 from batonpass.core.ids import Fence, NodeId
@@ -308,6 +308,14 @@ class Client:
     set_priority = _sending(calls.set_priority)
     set_readiness = _sending(calls.set_readiness)
     add_commit = _sending(calls.add_commit)
+    read_nodes = _sending(graph_calls.read_nodes)
+    add_live_edge = _sending(graph_calls.add_live_edge)
+    history = _sending(graph_calls.history_of)
+    revision = _sending(graph_calls.revision)
+    redact = _sending(graph_calls.redact)
+    delete = _sending(graph_calls.delete)
+    nodes_with_commit = _sending(graph_calls.nodes_with_commit)
+    schema = _sending(graph_calls.get_schema)
 
     # --- questions, corrections, captures ----------------------------------------------------------------------------
 

@@ -51,7 +51,10 @@ async def nodes_with(tx: Reader, sha: str, *, repo: str | None, after: str, most
             most=most,
         )
     )
-    return [Carrier(*row[:-1], tuple(sorted(json.loads(row[-1])))) for row in rows]
+    return [
+        Carrier(node, kind, title, status, project, tuple(sorted(json.loads(commits))))
+        for node, kind, title, status, project, commits in rows
+    ]
 
 
 def _rows(node: NodeId, commits: Iterable[str]) -> str:

@@ -37,6 +37,14 @@ class SeenEdge:
     edge: Edge
     title: str | None
     status: str | None
+    deleted: bool = False
+
+    @property
+    def missing(self) -> Literal["deleted", "unwritten"] | None:
+        """Why there is no node at the other end, or None when there is one."""
+        if self.title is not None:
+            return None
+        return "deleted" if self.deleted else "unwritten"
 
     @property
     def other(self) -> NodeId:
@@ -112,8 +120,8 @@ async def page(
         )
     )
     return [
-        SeenEdge(seen_from, src, Edge(kind, dst, json.loads(attrs)), title, status)
-        for seen_from, src, kind, dst, attrs, title, status in rows
+        SeenEdge(seen_from, src, Edge(kind, dst, json.loads(attrs)), title, status, bool(deleted))
+        for seen_from, src, kind, dst, attrs, title, status, deleted in rows
     ]
 
 

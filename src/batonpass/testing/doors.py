@@ -170,10 +170,13 @@ DOORS: Final[tuple[Door, ...]] = (
     _post(paths.CORRECTIONS, {"target": FREE, "text": "It is free."}, "agent"),
     _get(paths.CORRECTIONS),
     _post(paths.CAPTURE, {"text": "The build is slow.", "during": FREE}, "agent"),
+    _post(paths.NODES_BATCH, {"ids": [FREE, CLAIMED, "task-nobody"]}, "agent"),
+    _post(paths.NODE_EDGES_LIVE, _MENTION, "person", id=FREE),
+    _get(paths.SCHEMA, who="agent"),
     # what became of nodes
     _get(paths.NODE_HISTORY, id=FREE),
     _get(paths.NODE_REVISION, id=FREE, sha=FREE_AT_FIRST),
-    _post(paths.NODE_REDACT, {"revision": FREE_AT_FIRST, "reason": "a door"}, id=FREE),
+    _post(paths.NODE_REDACT, {"reason": "a door", "revision": FREE_AT_FIRST}, id=FREE),
     _get(paths.COMMIT, sha="abcdef1"),
     # policy and status
     _get(paths.POLICY, project="mail"),

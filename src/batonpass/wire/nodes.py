@@ -29,6 +29,8 @@ _ID_CHARS: Final = 2000
 IfExists = Literal["error", "skip", "update"]
 Cycles = Literal["refuse", "warn"]
 Outcome = Literal["created", "updated", "skipped", "error"]
+Missing = Literal["deleted", "unwritten"]
+"""Why an edge leads to no node."""
 
 
 # --- requests --------------------------------------------------------------------------------------------------------
@@ -304,8 +306,11 @@ class NodeReply(msgspec.Struct, omit_defaults=True):
     lease: LeaseBody | None = None
 
 
-class EdgeBody(msgspec.Struct, rename={"src": "from"}):
-    """One edge as seen from a node. `title` and `status` are the other end's, null where there is no such node."""
+class EdgeBody(msgspec.Struct, rename={"src": "from"}, omit_defaults=True):
+    """One edge as seen from a node. `title` and `status` are the other end's, null where there is no such node.
+
+    `missing` says so then: the other end was deleted, or is yet to be written.
+    """
 
     direction: Literal["in", "out"]
     type: str
@@ -314,6 +319,7 @@ class EdgeBody(msgspec.Struct, rename={"src": "from"}):
     attrs: dict[str, str | int]
     title: str | None
     status: str | None
+    missing: Missing | None = None
 
 
 class EdgesReply(msgspec.Struct):
@@ -397,11 +403,24 @@ def resolution_body(resolution: Resolution) -> ResolutionBody:
 
 
 def edge_body(
-    src: NodeId, edge: Edge, *, seen_from: Literal["in", "out"], title: str | None, status: str | None
+    src: NodeId,
+    edge: Edge,
+    *,
+    seen_from: Literal["in", "out"],
+    title: str | None,
+    status: str | None,
+    missing: Missing | None,
 ) -> EdgeBody:
     """Return an edge out of `src` as seen from one of its ends."""
     return EdgeBody(
-        direction=seen_from, type=edge.type, src=src, to=edge.to, attrs=dict(edge.attrs), title=title, status=status
+        direction=seen_from,
+        type=edge.type,
+        src=src,
+        to=edge.to,
+        attrs=dict(edge.attrs),
+        title=title,
+        status=status,
+        missing=missing,
     )
 
 

@@ -17,7 +17,8 @@ from batonpass.server.http.call import Call, changed, reply
 from batonpass.server.http.leases import whole_number
 from batonpass.server.services.change import Caller, Replayed
 from batonpass.server.services.graph import EdgePage
-from batonpass.store.edges import Direction, Other
+from batonpass.server.services.views import body_of
+from batonpass.store.edges import Direction
 from batonpass.store.nodes import Filter
 from batonpass.wire import nodes as wire
 
@@ -40,16 +41,7 @@ async def put(call: Call) -> Response:
 
 async def get(call: Call) -> Response:
     """Read a node, with what the graph says about it."""
-    seen = await call.services.graph.get(call.node_id())
-    return reply(
-        wire.node_reply(
-            seen.node,
-            lease=seen.lease,
-            resolution=seen.resolution,
-            open_findings=[_ref(other) for other in seen.open_findings],
-            superseded_by=[_ref(other) for other in seen.superseded_by],
-        )
-    )
+    return reply(body_of(await call.services.graph.get(call.node_id())))
 
 
 async def listed(call: Call) -> Response:
@@ -95,6 +87,16 @@ async def add_edge(call: Call) -> Response:
     async def write(caller: Caller, node: NodeId, asked: wire.EdgeRequest) -> wire.ChangeReply | Replayed:
         other = parse_node_id(asked.to, field="to")
         return await call.services.graph.add_edge(caller, node, asked.type, other, attrs=asked.attrs)
+
+    return await _verb(call, wire.EdgeRequest, write)
+
+
+async def add_live_edge(call: Call) -> Response:
+    """Add an edge if the node it leads to is live: neither retired by its status, nor superseded, nor resolved."""
+
+    async def write(caller: Caller, node: NodeId, asked: wire.EdgeRequest) -> wire.ChangeReply | Replayed:
+        other = parse_node_id(asked.to, field="to")
+        return await call.services.graph.add_edge(caller, node, asked.type, other, attrs=asked.attrs, live=True)
 
     return await _verb(call, wire.EdgeRequest, write)
 
@@ -167,17 +169,20 @@ async def _verb(call: Call, kind: type[S], write: Write[S]) -> Response:
 
 def _edge_bodies(node: NodeId, page: EdgePage) -> list[wire.EdgeBody]:
     shown = [
-        wire.edge_body(seen.src, seen.edge, seen_from=seen.direction, title=seen.title, status=seen.status)
+        wire.edge_body(
+            seen.src,
+            seen.edge,
+            seen_from=seen.direction,
+            title=seen.title,
+            status=seen.status,
+            missing=seen.missing,
+        )
         for seen in page.edges
     ]
     if page.claim is not None:
         shown.append(wire.claim_edge_body(node, page.claim))
         shown.sort(key=lambda edge: (edge.direction, edge.type, edge.to if edge.direction == "out" else edge.src))
     return shown
-
-
-def _ref(other: Other) -> wire.NodeRef:
-    return wire.NodeRef(other.id, other.title, other.status)
 
 
 def _names(text: str) -> list[str]:

@@ -38,14 +38,23 @@ def _names(known: object) -> Schema:
     return {"type": "string", "pattern": f"^({'|'.join(known)})(,({'|'.join(known)}))*$"}
 
 
+def _hex(at_least: int) -> Schema:
+    return {"type": "string", "pattern": f"^[0-9a-f]{{{at_least},40}}$"}
+
+
 IN_PATHS: Final[dict[str, Parameter]] = {
     "id": Parameter("The node, or the agent.", ID),
+    "sha": Parameter("A commit's hash, or how it begins: 7 to 40 hex digits.", _hex(7)),
+    "history.sha": Parameter("A revision, or how it begins: 8 to 40 hex digits.", _hex(8)),
     "prefix": Parameter("How the token's hash begins: 8 to 64 hex digits, as lists show it.", PREFIX),
     "project": Parameter("The project, or `*` for all.", {"type": "string", "pattern": "^([*]|[a-z0-9][a-z0-9-]*)$"}),
 }
 
 IN_QUERIES: Final[dict[str, Parameter]] = {
     "after": Parameter("Where the page begins: the `next` of the page before, as it was given.", _PLACE),
+    "before": Parameter("Only entries before this one: the `next` of the page before.", _COUNT),
+    "content": Parameter("With the text of each revision; pages are shorter then.", _FLAG),
+    "repo": Parameter("Only commits of this repository.", _TEXT),
     "all": Parameter("Everybody's, not only one's own; for admins.", _FLAG),
     "assignee": Parameter("Only what is assigned to this person or agent; `me` is the caller.", _ME_OR_ID),
     "authored": Parameter("Only the parts that somebody wrote, without stamps and attribution (D12).", _FLAG),

@@ -27,6 +27,7 @@ from starlette.routing import Route
 
 from batonpass.server.http import (
     capture,
+    batch,
     commits,
     corrections,
     digest,
@@ -39,6 +40,7 @@ from batonpass.server.http import (
     policy,
     questions,
     queue,
+    schema,
     tokens,
     tombstones,
     transfer,
@@ -58,8 +60,10 @@ from batonpass.wire import questions as question
 from batonpass.wire import queue as queued
 from batonpass.wire import tokens as token
 from batonpass.wire import transfer as moved
+from batonpass.wire.batch import BatchReply, BatchRequest
 from batonpass.wire.commits import CommitReply
 from batonpass.wire.policy import PolicyReply, PolicyRequest
+from batonpass.wire.schema import SchemaReply
 from batonpass.wire.status import StatusReply
 from batonpass.wire.tombstones import DeleteReply, DeleteRequest
 
@@ -100,11 +104,14 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     read(paths.CORRECTIONS, corrections.listed, correction.CorrectionsReply, "target", *_PAGE),
     create(paths.CAPTURE, capture.keep, captured.CaptureRequest, captured.CaptureReply),
     ask(paths.DIGEST, digest.compile_, brief.DigestRequest, brief.DigestReply, published=True),
+    ask(paths.NODES_BATCH, batch.page, BatchRequest, BatchReply, published=True),
+    change(paths.NODE_EDGES_LIVE, nodes.add_live_edge, graph.EdgeRequest, graph.ChangeReply, published=True),
     read(paths.NODE_HISTORY, history.page, past.HistoryReply, "limit", "before", "content"),
     read(paths.NODE_REVISION, history.revision, past.RevisionReply),
     change(paths.NODE_REDACT, history.redact, past.RedactRequest, past.RedactReply),
     remove(paths.NODE, tombstones.delete, DeleteRequest, DeleteReply),
     read(paths.COMMIT, commits.carriers, CommitReply, "repo", "limit", "after"),
+    read(paths.SCHEMA, schema.get, SchemaReply),
     read(paths.ME, identity.me, who.MeReply),
     read(paths.LEASES, leases.listed, lease.LeasesReply, "holder", "project", "state", *_PAGE),
     read(paths.POLICY, policy.get, PolicyReply),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from batonpass.core.ids import Instant
 from batonpass.server.services.digest import Digests
+from batonpass.server.services.batch import Batches
 from batonpass.server.services.commits import Commits
 from batonpass.server.services.capture import Captures
 from batonpass.server.services.corrections import Corrections
@@ -46,6 +47,7 @@ class Services:
     history: History
     tombstones: Tombstones
     commits: Commits
+    batches: Batches
     leases: Leases
     queue: Queue
     digests: Digests
@@ -70,6 +72,7 @@ class Services:
             history=History(store),
             tombstones=Tombstones(store),
             commits=Commits(store),
+            batches=Batches(store),
             leases=Leases(store, engine),
             queue=Queue(store),
             digests=Digests(store),

@@ -14,7 +14,7 @@ from batonpass.core import edges as edge_law
 from batonpass.core import nodes as node_law
 from batonpass.core.clock import MICROS_PER_MS
 from batonpass.core.edges import REVIEW_OUTCOMES, Edge
-from batonpass.core.errors import BatonError, Conflict, Forbidden, Invalid, InvalidNode, NotFound
+from batonpass.core.errors import BatonError, Conflict, Forbidden, Invalid, InvalidNode, NotFound, NotReady
 from batonpass.core.identity import Principal
 from batonpass.core.ids import Fence, NodeId, Resource
 from batonpass.core.leases import LeaseView, Request, Verb, view
@@ -100,9 +100,20 @@ class Graph:
 
     @retried
     async def add_edge(
-        self, caller: Caller, node: NodeId, named: str, other: NodeId, *, attrs: Mapping[str, object]
+        self,
+        caller: Caller,
+        node: NodeId,
+        named: str,
+        other: NodeId,
+        *,
+        attrs: Mapping[str, object],
+        live: bool = False,
     ) -> wire.ChangeReply | Replayed:
-        """Write one edge, under its canonical type and on the node it leads from; both must exist."""
+        """Write one edge, under its canonical type and on the node it leads from; both must exist.
+
+        With `live` the node it leads to must be so too, looked at under the lock
+        on it: else `NotReady`.
+        """
         src, edge = _edge(node, named, other, attrs)
         async with change(self._store, caller, onto=_onto(caller.principal, {src}, {node, other})) as made:
             if made.replayed is not None:
@@ -110,6 +121,8 @@ class Graph:
             editor = await Editor.over(made, {src, edge.to}, edges=[(src, edge)])
             before = editor.require(src)
             editor.require(edge.to)
+            if live:
+                await _require_live(made, edge.to)
             kept = [known for known in before.authored.edges if not _gives_way(known, edge)]
             step = Step(before, replace(before.authored, edges=edge_law.in_order([*kept, edge])))
             deed = Deed("edge_added", "node.edge_added", {"type": edge.type, "to": edge.to})
@@ -375,6 +388,17 @@ def _edge(node: NodeId, named: str, other: NodeId, attrs: Mapping[str, object]) 
     if findings:
         raise InvalidNode(findings[0], details=findings, field=findings[0].partition(":")[0])
     return src, edge
+
+
+async def _require_live(made: Change, node: NodeId) -> None:
+    """Raise `NotReady` for a locked node that its status, a successor or a resolver has retired (companion 2.2)."""
+    (rows,) = await made.tx.fetch(leases.obstacles_asked([Resource(node)]))
+    for obstacle in leases.obstacles(rows).values():
+        if obstacle.resolved_by is not None:
+            raise NotReady(f"{node} is resolved by {obstacle.resolved_by}; no edge was added")
+        if obstacle.superseded_by is not None:
+            raise NotReady(f"{node} is superseded by {obstacle.superseded_by}; no edge was added")
+        raise NotReady(f"{node} has status {obstacle.status}; no edge was added")
 
 
 def _gives_way(known: Edge, new: Edge) -> bool:

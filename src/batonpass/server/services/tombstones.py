@@ -38,9 +38,7 @@ class Tombstones:
     async def delete(self, caller: Caller, node: NodeId, *, reason: str, force: bool) -> DeleteReply | Replayed:
         """Delete a node and end its tenure; somebody's live one only by `force`. An admin's act."""
         resource = Resource(node)
-        async with change(
-            self._store, caller, onto=frozenset({resource}), changing=frozenset({resource})
-        ) as made:
+        async with change(self._store, caller, onto=frozenset({resource}), changing=frozenset({resource})) as made:
             if made.replayed is not None:
                 return made.replayed
             by = await require_current(made.tx, made.now)
@@ -66,9 +64,7 @@ def _require_deletable(node: Node) -> None:
         )
 
 
-async def _end_tenure(
-    made: Change, by: Principal, resource: Resource, *, reason: str, force: bool
-) -> LeaseView | None:
+async def _end_tenure(made: Change, by: Principal, resource: Resource, *, reason: str, force: bool) -> LeaseView | None:
     """End whatever tenure there is and return it as it was; raise `AlreadyClaimed` for another's live one."""
     lease = made.tx.locked.get(resource)
     if lease is None or lease.kind is Kind.NONE:

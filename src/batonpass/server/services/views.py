@@ -13,6 +13,7 @@ from batonpass.core.resolution import Resolution, Target, resolve
 from batonpass.store import edges, leases, nodes
 from batonpass.store.base import Reader
 from batonpass.store.edges import Other
+from batonpass.wire import nodes as wire
 
 FINDINGS_MAX: Final = 50
 """How many open findings a node is read with."""
@@ -57,3 +58,18 @@ def lease_view(held: Mapping[Resource, Lease], node: NodeId, now: Instant) -> Le
     """Return who holds `node`, in force or lapsed, as readers see it."""
     lease = held.get(Resource(node))
     return None if lease is None else view(lease, now)
+
+
+def body_of(seen: NodeView) -> wire.NodeReply:
+    """Return `seen` as it goes over the wire."""
+    return wire.node_reply(
+        seen.node,
+        lease=seen.lease,
+        resolution=seen.resolution,
+        open_findings=[_ref(other) for other in seen.open_findings],
+        superseded_by=[_ref(other) for other in seen.superseded_by],
+    )
+
+
+def _ref(other: Other) -> wire.NodeRef:
+    return wire.NodeRef(other.id, other.title, other.status)

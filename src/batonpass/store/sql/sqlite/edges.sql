@@ -40,14 +40,16 @@ ORDER BY f.id
 LIMIT :most;
 
 -- name: page(node, direction, types, after_direction, after_type, after_other, most)
--- A node's edges in both directions, by direction, type and other end, with the other end's title and status.
-SELECT e.direction, e.src, e.type, e.dst, e.attrs, o.title, o.status
+-- A node's edges in both directions, by direction, type and other end, with the other end's title and status, and
+-- whether it was deleted.
+SELECT e.direction, e.src, e.type, e.dst, e.attrs, o.title, o.status, t.id IS NOT NULL
 FROM (
     SELECT 'in' AS direction, src, type, dst, attrs, src AS other FROM edges WHERE dst = :node
     UNION ALL
     SELECT 'out' AS direction, src, type, dst, attrs, dst AS other FROM edges WHERE src = :node
 ) AS e
 LEFT JOIN nodes o ON o.id = e.other
+LEFT JOIN tombstones t ON t.id = e.other
 WHERE (:direction IS NULL OR e.direction = :direction)
   AND (:types IS NULL OR e.type IN (SELECT value FROM json_each(:types)))
   AND (e.direction, e.type, e.other) > (:after_direction, :after_type, :after_other)
