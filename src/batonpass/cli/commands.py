@@ -35,6 +35,11 @@ GROUPS: Final[dict[str, tuple[Command, ...]]] = {
     "The graph": (
         Command("add", "nodes:add", "Add a node: from a title and options, or whole ones from markdown files."),
         Command("show", "nodes:show", "Show a node: who holds it, what became of it, its text and its edges."),
+        Command(
+            "brief",
+            "brief:brief",
+            "Show what is known around a node, about a question or of a project, as agents are told it.",
+        ),
         Command("list", "nodes:list_", "List nodes, in order of their ids."),
         Command("link", "nodes:link", "Add an edge, as in: baton link dec-1 resolves task-1."),
         Command("unlink", "nodes:unlink", "Remove an edge."),

@@ -244,6 +244,12 @@ def compile_digest(
     return Call("POST", paths.DIGEST, digest.DigestReply, body=body_of(request))
 
 
+def briefing(project: str, *, fingerprints: Sequence[str] = ()) -> Call[digest.BriefingReply]:
+    """Read the briefing of a project; `fingerprints` tell it apart where the slug does not."""
+    path = paths.fill(paths.BRIEFING, project=project)
+    return Call("GET", path, digest.BriefingReply, query_of(fp=fingerprints))
+
+
 def node(id_: NodeId) -> Call[nodes.NodeReply]:
     """Read one node, with what the graph says about it."""
     return Call("GET", paths.fill(paths.NODE, id=id_), nodes.NodeReply)

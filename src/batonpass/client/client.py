@@ -299,6 +299,7 @@ class Client:
     next = _sending(calls.next_item)
     node = _sending(calls.node)
     compile_digest = _sending(calls.compile_digest)
+    briefing = _sending(calls.briefing)
     list_nodes = _sending(calls.list_nodes)
     put_nodes = _sending(calls.put_nodes)
     edges = _sending(calls.edges)

@@ -7,7 +7,8 @@ gives the same digest, on either database.
 The order of the sections is fixed: what earlier runs reported, then
 corrections, what is pinned, the lineage the walk found, what is alike without
 being joined (the outside view), and in a full one the norms. Within a section
-the higher score goes first, then the newer, then the id.
+the higher score goes first, then the newer, then the id. A project's briefing
+has its brief first, and instead of a lineage what is newest of each kind.
 """
 
 from __future__ import annotations
@@ -45,11 +46,13 @@ REPORT_PREFIXES: Final = (f"{REPORT_PREFIX}-", f"{DECLINE_PREFIX}-")
 class Section(StrEnum):
     """The parts of a briefing, in their order."""
 
+    BRIEF = "brief"
     REPORTS = "earlier runs"
     CORRECTIONS = "corrections"
     PINNED = "pinned"
     LINEAGE = "lineage"
     OUTSIDE = "outside view"
+    RECENT = "lately"
     NORMS = "norms"
 
 

@@ -45,7 +45,8 @@ def telling(counts: Counts, of: Counts, among: int) -> list[str]:
 
 def cosine(one: Counts, other: Counts, rarity: Mapping[str, float]) -> float:
     """Return how alike two texts are, from 0 to 1; a word without a weight in `rarity` counts for nothing."""
-    common = sum(one[word] * other[word] * rarity[word] ** 2 for word in sorted(one.keys() & other.keys() & rarity.keys()))
+    both = sorted(one.keys() & other.keys() & rarity.keys())
+    common = sum(one[word] * other[word] * rarity[word] ** 2 for word in both)
     lengths = _length(one, rarity) * _length(other, rarity)
     return round(common / lengths, _DIGITS) if lengths else 0.0
 

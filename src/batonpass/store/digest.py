@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Final
 
+from batonpass.core.briefing import RECENT, RECENT_MAX, Repo
 from batonpass.core.digest import CORRECTIONS_MAX, REPORT_PREFIXES, REPORTS_MAX, Card
 from batonpass.core.ids import NodeId
-from batonpass.core.norms import REPO_PREFIX, Norm, Scope
+from batonpass.core.norms import REPO_PREFIX, Norm, Scope, slug_of
 from batonpass.core.walk import Probe, Step
 from batonpass.store.base import Reader, Row, Statement, as_json, q
 
@@ -21,6 +22,8 @@ CHAIN_HOPS_MAX: Final = 20
 """How far a chain of successors is followed."""
 NORMS_READ_MAX: Final = 200
 """How many norms, the newest first, are looked at for those that apply."""
+REPOS_READ_MAX: Final = 1_000
+BRIEF_PREFIX: Final = "brief-"
 
 
 async def neighbours(tx: Reader, probes: Sequence[Probe], *, most: int) -> tuple[list[Step], list[Probe]]:
@@ -85,6 +88,35 @@ def norms_asked() -> Statement:
 def norms_of(rows: Sequence[Row]) -> list[Norm]:
     """Return the answer to `norms_asked`."""
     return [Norm(NodeId(node), _scope(json.loads(extra)), date or "") for node, date, extra in rows]
+
+
+def brief_asked(project: NodeId) -> Statement:
+    """Ask for the stored brief of a project or repository, by the id of its node."""
+    return q("digest.briefs", id=f"{BRIEF_PREFIX}{slug_of(project)}", target=project)
+
+
+def recent_asked(slug: str) -> Statement:
+    """Ask for the newest nodes of a project, of each kind that its briefing shows."""
+    return q("digest.recent", project=slug, types=as_json(RECENT), most=RECENT_MAX)
+
+
+def repos_asked() -> Statement:
+    """Ask for the repositories with the names they go by; see `repos_of`."""
+    return q("digest.repos", most=REPOS_READ_MAX)
+
+
+def repos_of(rows: Sequence[Row]) -> list[Repo]:
+    """Return the answer to `repos_asked`."""
+    found = [(node, json.loads(extra)) for node, extra in rows]
+    return [
+        Repo(slug_of(node), frozenset(_listed(more, "slugs")), frozenset(_listed(more, "fingerprints")))
+        for node, more in found
+    ]
+
+
+def belongs_asked(slug: str) -> Statement:
+    """Ask whether any node belongs to a project."""
+    return q("digest.belongs", project=slug)
 
 
 def ids_of(rows: Sequence[Row]) -> list[NodeId]:

@@ -152,6 +152,7 @@ DOORS: Final[tuple[Door, ...]] = (
     _post(paths.QUEUE_NEXT, {"accept": "open"}, "agent"),
     _get(paths.LEASES),
     _post(paths.DIGEST, {"root": CLAIMED, "project": "mail"}, "agent"),
+    _get(paths.BRIEFING, project="mail"),
     _get(paths.QUEUE, who="agent"),
     # the graph
     _post(paths.NODES, {"nodes": [NEW_NODE]}, "person"),

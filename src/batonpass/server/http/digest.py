@@ -8,13 +8,14 @@ from starlette.responses import Response
 
 from batonpass.core.digest_text import Mode
 from batonpass.core.errors import Invalid
-from batonpass.core.ids import parse_node_id
+from batonpass.core.ids import parse_label, parse_node_id
 from batonpass.core.nodes import parse_slug
 from batonpass.server.http.call import Call, reply
 from batonpass.server.services.digest import Asked
 from batonpass.wire import digest as wire
 
 QUERY_CHARS_MAX: Final = 2_000
+FINGERPRINTS_MAX: Final = 20
 
 
 async def compile_(call: Call) -> Response:
@@ -25,6 +26,28 @@ async def compile_(call: Call) -> Response:
         wire.DigestReply(found=found.found, text=found.text, node_ids=list(found.node_ids), top_sim=found.top_sim),
         ignored=body.ignored,
     )
+
+
+async def briefing(call: Call) -> Response:
+    """Read the briefing of a project, or of a repository with that of its project."""
+    project = parse_slug(call.request.path_params["project"], name="project")
+    found = await call.services.briefings.get(project, fingerprints=_fingerprints(call.query.get("fp", "")))
+    return reply(
+        wire.BriefingReply(
+            found=found.found,
+            version=found.version,
+            body=found.body,
+            graph_status=found.status.value,
+            project_brief=found.of_grouping or None,
+        )
+    )
+
+
+def _fingerprints(text: str) -> list[str]:
+    given = [part.strip() for part in text.split(",") if part.strip()]
+    if len(given) > FINGERPRINTS_MAX:
+        raise Invalid(f"fp: {len(given)} fingerprints; the limit is {FINGERPRINTS_MAX}", field="fp")
+    return [parse_label(part, field="fp") for part in given]
 
 
 def _asked(value: wire.DigestRequest) -> Asked:

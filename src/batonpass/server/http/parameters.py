@@ -47,6 +47,7 @@ IN_PATHS: Final[dict[str, Parameter]] = {
     "sha": Parameter("A commit's hash, or how it begins: 7 to 40 hex digits.", _hex(7)),
     "history.sha": Parameter("A revision, or how it begins: 8 to 40 hex digits.", _hex(8)),
     "prefix": Parameter("How the token's hash begins: 8 to 64 hex digits, as lists show it.", PREFIX),
+    "digest.briefing.project": Parameter("A slug, or the id of a repository's or project's node.", ID),
     "project": Parameter("The project, or `*` for all.", {"type": "string", "pattern": "^([*]|[a-z0-9][a-z0-9-]*)$"}),
 }
 
@@ -62,6 +63,7 @@ IN_QUERIES: Final[dict[str, Parameter]] = {
         "Only edges that go out of the node, or come in.", {"type": "string", "enum": ["in", "out"]}
     ),
     "exclude_type": Parameter("None of these node types.", _names(sorted(NODE_TYPES))),
+    "fp": Parameter("What tells the checkout apart from others, several with commas between them.", _TEXT),
     "gzip": Parameter("Compressed.", _FLAG),
     "holder": Parameter("Only leases of this holder; `me` is the caller.", _TEXT),
     "include_blocked": Parameter("Blocked items too, which are only counted otherwise (D13).", _FLAG),

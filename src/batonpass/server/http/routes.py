@@ -49,8 +49,8 @@ from batonpass.server.http.call import endpoint
 from batonpass.server.http.operations import JSON, Operation, ask, change, create, read, remove, replace, verb
 from batonpass.wire import capture as captured
 from batonpass.wire import corrections as correction
-from batonpass.wire import history as past
 from batonpass.wire import digest as brief
+from batonpass.wire import history as past
 from batonpass.wire import events as happened
 from batonpass.wire import identity as who
 from batonpass.wire import leases as lease
@@ -104,6 +104,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     read(paths.CORRECTIONS, corrections.listed, correction.CorrectionsReply, "target", *_PAGE),
     create(paths.CAPTURE, capture.keep, captured.CaptureRequest, captured.CaptureReply),
     ask(paths.DIGEST, digest.compile_, brief.DigestRequest, brief.DigestReply, published=True),
+    read(paths.BRIEFING, digest.briefing, brief.BriefingReply, "fp"),
     ask(paths.NODES_BATCH, batch.page, BatchRequest, BatchReply, published=True),
     change(paths.NODE_EDGES_LIVE, nodes.add_live_edge, graph.EdgeRequest, graph.ChangeReply, published=True),
     read(paths.NODE_HISTORY, history.page, past.HistoryReply, "limit", "before", "content"),

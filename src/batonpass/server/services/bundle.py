@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from batonpass.core.ids import Instant
-from batonpass.server.services.digest import Digests
 from batonpass.server.services.batch import Batches
+from batonpass.server.services.briefing import Briefings
 from batonpass.server.services.commits import Commits
 from batonpass.server.services.capture import Captures
 from batonpass.server.services.corrections import Corrections
+from batonpass.server.services.digest import Digests
 from batonpass.server.services.engine import LeaseEngine
 from batonpass.server.services.feed import Feed
 from batonpass.server.services.graph import Graph
@@ -51,6 +52,7 @@ class Services:
     leases: Leases
     queue: Queue
     digests: Digests
+    briefings: Briefings
     questions: Questions
     corrections: Corrections
     captures: Captures
@@ -76,6 +78,7 @@ class Services:
             leases=Leases(store, engine),
             queue=Queue(store),
             digests=Digests(store),
+            briefings=Briefings(store),
             questions=Questions(store),
             corrections=Corrections(store),
             captures=Captures(store),

@@ -83,3 +83,40 @@ LIMIT :most::bigint;
 -- The projects that a repository belongs to.
 SELECT dst FROM edges WHERE src = :repo::text AND type = 'grouped-under'
 ORDER BY dst;
+
+-- name: briefs(id, target)
+-- A project's stored brief: the one of this id, else the newest that was compiled for the project.
+SELECT n.id FROM nodes n
+WHERE n.id = :id::text AND n.type = 'briefing' AND NOT n.dead
+  AND NOT EXISTS (SELECT 1 FROM edges s WHERE s.dst = n.id AND s.type = 'supersedes')
+UNION ALL
+SELECT c.id FROM (
+    SELECT n.id FROM edges e
+    JOIN nodes n ON n.id = e.src AND n.type = 'briefing' AND NOT n.dead
+    WHERE e.dst = :target::text AND e.type = 'compiled-for'
+      AND NOT EXISTS (SELECT 1 FROM edges s WHERE s.dst = n.id AND s.type = 'supersedes')
+    ORDER BY e.created_at DESC, e.src
+    LIMIT 1
+) AS c;
+
+-- name: repos(most)
+-- Repositories, with the other names and the fingerprints they go by.
+SELECT id, extra FROM nodes WHERE type = 'repo' AND NOT dead
+ORDER BY id
+LIMIT :most::bigint;
+
+-- name: belongs(project)
+-- Whether any node belongs to a project.
+SELECT EXISTS (SELECT 1 FROM nodes WHERE project = :project::text);
+
+-- name: recent(project, types, most)
+-- The newest nodes of some types in a project that are not retired, as many of each at most.
+SELECT r.id
+FROM jsonb_array_elements_text(:types::jsonb) WITH ORDINALITY AS k (type, place)
+CROSS JOIN LATERAL (
+    SELECT n.id, n.created_at FROM nodes n
+    WHERE n.project = :project::text AND n.type = k.type AND NOT n.dead
+    ORDER BY n.created_at DESC, n.id
+    LIMIT :most::bigint
+) AS r
+ORDER BY k.place, r.created_at DESC, r.id;
