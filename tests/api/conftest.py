@@ -1,9 +1,9 @@
-"""The OpenAPI document as a judge of answers."""
+"""A server over a database that has been worked with, and the OpenAPI document as a judge of its answers."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,6 +14,8 @@ import pytest
 from batonpass.server.http.openapi import document
 from batonpass.server.http.operations import Operation
 from batonpass.server.http.routes import OPERATIONS
+from batonpass.testing.populated import Populated
+from batonpass.testing.walks import Walk, walk_through
 
 OUR_HEADERS: Final = ("Baton-Ignored", "Idempotency-Replayed", "Retry-After", "WWW-Authenticate")
 
@@ -75,6 +77,12 @@ class Contract:
         return jsonschema_rs.Draft202012Validator(
             {**closed(told["content"][media]["schema"]), "components": self.components}
         )
+
+
+@pytest.fixture
+async def walk(populated: Populated) -> AsyncIterator[Walk]:
+    async with walk_through(populated) as walk:
+        yield walk
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import jsonschema_rs
@@ -17,8 +17,7 @@ from batonpass.server.http.operations import JSON
 from batonpass.server.http.parameters import IN_PATHS, IN_QUERIES, UNSAID, in_path, in_query
 from batonpass.server.http.routes import OPERATIONS, ROUTES
 from batonpass.testing.doors import DOORS, Door
-from batonpass.testing.populated import Populated
-from batonpass.testing.walks import Walk, walk_through
+from batonpass.testing.walks import Walk
 from batonpass.wire import paths
 from batonpass.wire.errors import HTTP_STATUS
 
@@ -27,12 +26,6 @@ if TYPE_CHECKING:
 
 DOCUMENT: Final = document(OPERATIONS)
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
-
-
-@pytest.fixture
-async def walk(populated: Populated) -> AsyncIterator[Walk]:
-    async with walk_through(populated) as walk:
-        yield walk
 
 
 # --- the document ----------------------------------------------------------------------------------------------------

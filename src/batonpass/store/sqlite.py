@@ -239,7 +239,12 @@ class SqliteStore:
             await self._answer(turn)
 
     async def close(self) -> None:
-        """Finish the group under way and close the connections; who still waits for another process is refused."""
+        """Finish the group under way and close the connections; who still waits for another process is refused.
+
+        Safe twice: a descriptor that was closed before may be somebody else's by now.
+        """
+        if self._closed:
+            return
         self._closed = True
         await self.bell.close()
         self._locks.abandon()

@@ -1,0 +1,171 @@
+"""Every error code, produced by a request: one test a code, named in the table of docs/reference/errors.md (D16b)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import httpx
+import pytest
+
+from batonpass.server.http.bodies import BODY_BYTES_MAX
+from batonpass.testing.points import failing
+from batonpass.testing.populated import CLAIMED, FREE, RELEASED
+from batonpass.testing.walks import Walk
+from batonpass.wire.errors import HTTP_STATUS
+
+pytestmark = pytest.mark.anyio
+
+STATUS_OF: Final = {kind.code: status for kind, status in HTTP_STATUS.items()}
+
+
+async def ask(
+    walk: Walk, method: str, path: str, body: object = None, *, token: str | None = None, **headers: str
+) -> httpx.Response:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return await walk.server.send(method, path, body, token=token, headers=named)
+
+
+def refused(answer: httpx.Response, code: str, *, field: str | None = None) -> dict[str, Any]:
+    """Return the body of a refusal, after asserting that it is the one expected."""
+    body: dict[str, Any] = answer.json()
+    assert (body["error"]["code"], answer.status_code) == (code, STATUS_OF[code]), answer.text
+    assert body["error"].get("field") == field, answer.text
+    assert body["error"]["message"]
+    return body
+
+
+async def test_bad_request_is_a_body_that_is_no_json_object(walk: Walk) -> None:
+    sent = walk.server.http.post(
+        f"/v1/nodes/{FREE}/claim", content=b"[1]", headers={"Authorization": f"Bearer {walk.fleet.agent}"}
+    )
+
+    refused(await sent, "bad_request")
+
+
+async def test_unauthorized_is_a_token_that_opens_nothing(walk: Walk) -> None:
+    answer = await ask(walk, "GET", "/v1/me", token="bat_pat_" + "x" * 43)
+
+    refused(answer, "unauthorized")
+    assert answer.headers["www-authenticate"] == "Bearer"
+
+
+async def test_forbidden_is_what_only_an_admin_may(walk: Walk) -> None:
+    refused(await ask(walk, "GET", "/v1/admin/people", token=walk.fleet.person), "forbidden")
+
+
+async def test_forbidden_is_a_write_under_a_token_that_reads(walk: Walk) -> None:
+    reads = (await walk.server.ask("POST", "/v1/me/tokens", {"scope": "read"}, token=walk.fleet.person))["token"]
+
+    refused(await ask(walk, "POST", f"/v1/nodes/{FREE}/claim", {}, token=reads), "forbidden")
+
+
+async def test_not_found_is_a_well_formed_id_of_nothing(walk: Walk) -> None:
+    refused(await ask(walk, "GET", "/v1/nodes/task-nobody"), "not_found")
+
+
+async def test_not_found_is_a_path_that_leads_nowhere(walk: Walk) -> None:
+    refused(await ask(walk, "GET", "/v1/nowhere"), "not_found")
+
+
+async def test_method_not_allowed_is_a_path_asked_in_another_way(walk: Walk) -> None:
+    answer = await ask(walk, "PATCH", "/v1/queue")
+
+    refused(answer, "method_not_allowed")
+    assert set(answer.headers["allow"].split(", ")) == {"GET", "HEAD"}
+
+
+async def test_conflict_is_a_second_agent_of_one_name(walk: Walk) -> None:
+    refused(await ask(walk, "POST", "/v1/agents", {"label": "mill"}, token=walk.fleet.person), "conflict")
+
+
+async def test_already_claimed_is_a_live_lease_of_somebody_else(walk: Walk) -> None:
+    answer = await ask(walk, "POST", f"/v1/nodes/{CLAIMED}/claim", {}, token=walk.fleet.rival)
+
+    assert refused(answer, "already_claimed")["holder"]["by"] == "agent-mill"
+
+
+async def test_lease_lost_is_a_tenure_that_is_over(walk: Walk) -> None:
+    answer = await ask(walk, "POST", f"/v1/nodes/{CLAIMED}/renew", {"if_epoch": 77}, token=walk.fleet.agent)
+
+    refused(answer, "lease_lost")
+
+
+async def test_lease_lost_is_a_write_on_a_fence_that_is_over(walk: Walk) -> None:
+    answer = await ask(
+        *(walk, "POST", f"/v1/nodes/{FREE}/priority", {"priority": "p1"}), If_Lease=f"{CLAIMED}; epoch=77"
+    )
+
+    refused(answer, "lease_lost")
+
+
+async def test_not_ready_is_an_item_that_is_done(walk: Walk) -> None:
+    await walk.server.ask("POST", f"/v1/nodes/{RELEASED}/status", {"status": "abandoned"})
+
+    refused(await ask(walk, "POST", f"/v1/nodes/{RELEASED}/claim", {}, token=walk.fleet.agent), "not_ready")
+
+
+async def test_paused_is_a_project_that_takes_no_claims(walk: Walk) -> None:
+    await walk.server.ask("PUT", "/v1/policy/mail", {"paused": "incident 7"})
+
+    said = refused(await ask(walk, "POST", f"/v1/nodes/{FREE}/claim", {}, token=walk.fleet.agent), "paused")
+    assert "incident 7" in said["error"]["message"]
+
+
+async def test_too_many_claims_is_one_more_than_the_policy_allows(walk: Walk) -> None:
+    await walk.server.ask("PUT", "/v1/policy/mail", {"max_claims": 1})
+
+    refused(await ask(walk, "POST", f"/v1/nodes/{FREE}/claim", {}, token=walk.fleet.agent), "too_many_claims")
+
+
+async def test_transition_denied_is_a_status_that_the_type_does_not_allow_now(walk: Walk) -> None:
+    node = {"id": "task-x", "type": "task", "title": "X", "summary": "X", "date": "2026-06-01"}
+    await walk.server.ask("POST", "/v1/nodes", {"nodes": [node]})
+
+    refused(await ask(walk, "POST", "/v1/nodes/task-x/status", {"status": "done"}), "transition_denied", field="status")
+
+
+async def test_too_large_is_a_body_over_a_mebibyte(walk: Walk) -> None:
+    answer = await walk.server.http.post(
+        "/v1/nodes", content=b" " * (BODY_BYTES_MAX + 1), headers={"Authorization": f"Bearer {walk.fleet.person}"}
+    )
+
+    refused(answer, "too_large")
+
+
+async def test_invalid_request_is_a_value_that_breaks_a_rule(walk: Walk) -> None:
+    refused(await ask(walk, "GET", "/v1/nodes/No-Id"), "invalid_request", field="id")
+    refused(await ask(walk, "GET", "/v1/nodes/" + "a" * 10_000), "invalid_request", field="id")
+
+
+async def test_invalid_node_is_a_claim_on_what_is_never_claimed(walk: Walk) -> None:
+    answer = await ask(walk, "POST", "/v1/nodes/art-report/claim", {}, token=walk.fleet.agent)
+
+    refused(answer, "invalid_node", field=answer.json()["error"].get("field"))
+
+
+async def test_invalid_edge_is_a_circle_of_blocks(walk: Walk) -> None:
+    answer = await ask(walk, "POST", f"/v1/nodes/{RELEASED}/edges", {"type": "blocks", "to": FREE})
+
+    said = refused(answer, "invalid_edge", field=answer.json()["error"].get("field"))
+    assert said["error"]["details"] == [RELEASED, FREE, RELEASED]
+
+
+async def test_internal_is_a_promise_of_ours_that_broke_and_says_nothing_of_how(
+    walk: Walk, caplog: pytest.LogCaptureFixture
+) -> None:
+    with failing("fence.checked", ZeroDivisionError("a secret of the server")):
+        answer = await ask(walk, "POST", f"/v1/nodes/{FREE}/priority", {"priority": "p1"})
+
+    refused(answer, "internal")
+    assert "a secret" not in answer.text
+    assert "a secret" in caplog.text
+
+
+async def test_unavailable_is_a_database_that_the_server_cannot_ask_now(walk: Walk) -> None:
+    await ask(walk, "GET", "/v1/me", token=walk.fleet.agent)  # whose token it is, is known
+    await walk.server.store.close()
+
+    answer = await ask(walk, "POST", f"/v1/nodes/{FREE}/priority", {"priority": "p2"})
+
+    refused(answer, "unavailable")
+    assert int(answer.headers["retry-after"]) >= 1
