@@ -125,6 +125,7 @@ EVERY_CALL: tuple[Call[object], ...] = (
     calls.node(TASK),
     calls.list_nodes(),
     calls.put_nodes([]),
+    calls.export(),
     calls.edges(TASK),
     calls.add_edge(TASK, "blocks", OTHER),
     calls.remove_edge(TASK, "blocks", OTHER),

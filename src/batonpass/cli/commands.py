@@ -46,6 +46,10 @@ GROUPS: Final[dict[str, tuple[Command, ...]]] = {
         Command("set", "nodes:set_", "Set a node's status or priority. An in-progress status claims the node."),
         Command("ready", "nodes:ready", "Say that agents may take a node, or with --needs-input that they may not."),
     ),
+    "In and out": (
+        Command("export", "transfer:export", "Write every node into files: one a node in a folder, or all in one tar."),
+        Command("import", "transfer:import_", "Bring nodes in from folders, tars and files of markdown."),
+    ),
     "The queue and its leases": (
         Command("queue", "queue:queue", "List what there is to do, best first."),
         Command("next", "queue:next_", "Claim the best item you may take, in one step."),

@@ -271,10 +271,22 @@ def list_nodes(
 
 
 def put_nodes(
-    entries: Sequence[str | Mapping[str, object]], *, if_exists: nodes.IfExists = "error"
+    entries: Sequence[str | Mapping[str, object]],
+    *,
+    if_exists: nodes.IfExists = "error",
+    cycles: nodes.Cycles = "refuse",
+    keep_attribution: bool = False,
 ) -> Call[nodes.PutReply]:
     """Write nodes in order, each on its own: markdown, JSON, or an entry with conditions. Read every result."""
-    return _change("POST", paths.NODES, nodes.PutRequest(nodes=list(entries), if_exists=if_exists), nodes.PutReply)
+    request = nodes.PutRequest(
+        nodes=list(entries), if_exists=if_exists, cycles=cycles, keep_attribution=keep_attribution
+    )
+    return _change("POST", paths.NODES, request, nodes.PutReply)
+
+
+def export(*, project: str | None = None, authored: bool = False, gzip: bool = False) -> Call[bytes]:
+    """Ask for the graph, or one project's nodes, as a tar; to be read as it comes, with `Client.stream`."""
+    return Call("GET", paths.EXPORT, bytes, query_of(project=project, authored=authored, gzip=gzip))
 
 
 def edges(

@@ -19,7 +19,7 @@ import random
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from copy import copy
 from dataclasses import dataclass
 from types import TracebackType
@@ -183,11 +183,31 @@ class Client:
 
     def answer(self, call: Call[T], *, patience: Patience | None = None, key: str | None = None) -> Answer[T]:
         """Return the answer with its bytes; `send` says the rest."""
-        patience = patience or self.patience
         request = self._request(call, key=key)
+        return self._persist(call, lambda: self._send_once(call, request), patience or self.patience)
+
+    @contextmanager
+    def stream(self, call: Call[bytes]) -> Iterator[httpx.Response]:
+        """Ask for something long, and return its answer as it begins; what breaks off in its middle is `Unavailable`.
+
+        Until it begins, it is asked for as often as any other call; after that nothing is repeated.
+        """
+        request = self._request(call, key=None)
+        response = self._persist(call, lambda: self._begin_once(call, request), self.patience).value
+        try:
+            yield response
+        except httpx.HTTPError as error:
+            raise self._lost(call, f"broke off: {_words(error)}") from error
+        finally:
+            response.close()
+
+    def _persist(
+        self, call: Call[object], once: Callable[[], Answer[T] | Refused | NotDone | Unsure], patience: Patience
+    ) -> Answer[T]:
+        """Try `once`, and again as long as `patience` and what the call allows say so."""
         pauses = patience.pauses()
         while True:
-            outcome = self._send_once(call, request)
+            outcome = once()
             match outcome:
                 case Answer():
                     return outcome
@@ -224,15 +244,34 @@ class Client:
             raise Invalid(f"{call.method} {call.path[:80]}: not sent: {error}") from error
 
     def _send_once(self, call: Call[T], request: httpx.Request) -> Answer[T] | Refused | NotDone | Unsure:
+        response = self._sent(call, request)
+        if isinstance(response, httpx.Response):
+            return self._decoded(call, response) if response.is_success else self._refusal(call, response)
+        return response
+
+    def _begin_once(
+        self, call: Call[bytes], request: httpx.Request
+    ) -> Answer[httpx.Response] | Refused | NotDone | Unsure:
+        response = self._sent(call, request, stream=True)
+        if not isinstance(response, httpx.Response):
+            return response
+        if response.is_success:
+            return Answer(response, b"")
         try:
-            response = self._http.send(request)
+            response.read()
+        except httpx.HTTPError as error:
+            return Unsure(self._lost(call, _words(error)))
+        return self._refusal(call, response)
+
+    def _sent(
+        self, call: Call[object], request: httpx.Request, *, stream: bool = False
+    ) -> httpx.Response | NotDone | Unsure:
+        try:
+            return self._http.send(request, stream=stream)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
             return NotDone(Unavailable(f"cannot reach the server at {self.server}: {_words(error)}"))
         except httpx.HTTPError as error:
             return Unsure(self._lost(call, _words(error)))
-        if response.is_success:
-            return self._decoded(call, response)
-        return self._refusal(call, response)
 
     def _decoded(self, call: Call[T], response: httpx.Response) -> Answer[T] | Unsure:
         try:
@@ -241,7 +280,7 @@ class Client:
             return Unsure(self._lost(call, f"HTTP {response.status_code} is not an answer of ours ({error})"))
         return Answer(value, response.content, replayed="Idempotency-Replayed" in response.headers)
 
-    def _refusal(self, call: Call[T], response: httpx.Response) -> Refused | NotDone | Unsure:
+    def _refusal(self, call: Call[object], response: httpx.Response) -> Refused | NotDone | Unsure:
         if response.has_redirect_location:
             target = response.headers["Location"][:WORDS_SHOWN_MAX]
             return Refused(Unavailable(f"the server at {self.server} has moved to {target}; configure that address"))
@@ -257,7 +296,7 @@ class Client:
             return NotDone(error, after_s)
         return Unsure(self._lost(call, error.message))
 
-    def _lost(self, call: Call[T], why: str) -> Unavailable:
+    def _lost(self, call: Call[object], why: str) -> Unavailable:
         """Return the error for a lost answer: of a read nothing but time is lost, of a write its outcome."""
         if call.method == "GET":
             return Unavailable(f"no answer from the server at {self.server}: {why}")

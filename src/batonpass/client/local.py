@@ -3,15 +3,17 @@
 A request becomes a task on the event loop behind a portal, which runs in a
 thread of its own. What the application sends comes back through a queue, so
 an answer can be read while it is still being made. Closing an answer early
-cancels its task, as a closed connection would. The queue has no bound: both
-ends are one process, and there is no reader that is slower for being far away.
+cancels its task, as a closed connection would. An application is only so far
+ahead of its reader: what it sends waits, as it would on a full connection.
 """
 
 from __future__ import annotations
 
+import asyncio
 import queue
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, Final
 
 import anyio
@@ -24,6 +26,8 @@ Application = Callable[
     [Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]
 ]
 
+AHEAD_MOST: Final = 16
+"""How many messages may wait for their reader: of an export, some megabyte."""
 ADDRESS: Final = "http://local.baton"
 """The address requests of local mode carry. It is never resolved."""
 
@@ -37,7 +41,7 @@ class LocalTransport(httpx.BaseTransport):
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Return the answer as soon as it begins; its body follows as it is made."""
-        messages: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+        messages = _Messages()
         content = request.read()
         task = self._portal.start_task_soon(_serve, self._app, _scope(request), content, messages)
         answer_s_max = request.extensions.get("timeout", {}).get("read")
@@ -50,12 +54,37 @@ class LocalTransport(httpx.BaseTransport):
         return httpx.Response(start["status"], headers=start["headers"], stream=body, request=request)
 
 
+class _Messages:
+    """What an application has sent and nobody has read: filled on its event loop, emptied in a thread."""
+
+    def __init__(self) -> None:
+        self._queue: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+        self._room = asyncio.Semaphore(AHEAD_MOST)
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def put(self, message: Message) -> None:
+        """Add a message as soon as there is room for one more."""
+        self._loop = asyncio.get_running_loop()
+        await self._room.acquire()
+        self._queue.put(message)
+
+    def end(self) -> None:
+        """Say that no more will come."""
+        self._queue.put(None)
+
+    def get(self, timeout_s: float | None) -> Message | None:
+        """Return the next message, None after the last; `queue.Empty` if there is none in time."""
+        message = self._queue.get(timeout=timeout_s)
+        if message is not None and self._loop is not None:
+            with suppress(RuntimeError):  # the loop has ended, and nobody waits for room any more
+                self._loop.call_soon_threadsafe(self._room.release)
+        return message
+
+
 class _Body(httpx.SyncByteStream):
     """The rest of an answer, part by part."""
 
-    def __init__(
-        self, messages: queue.SimpleQueue[Message | None], task: Future[None], answer_s_max: float | None
-    ) -> None:
+    def __init__(self, messages: _Messages, task: Future[None], answer_s_max: float | None) -> None:
         self._messages = messages
         self._task = task
         self._answer_s_max = answer_s_max
@@ -70,7 +99,7 @@ class _Body(httpx.SyncByteStream):
     def next_message(self) -> Message:
         """Return what the application sends next, as the network would: with its time-out, or as a broken answer."""
         try:
-            message = self._messages.get(timeout=self._answer_s_max)
+            message = self._messages.get(self._answer_s_max)
         except queue.Empty as error:
             raise httpx.ReadTimeout(f"no answer within {self._answer_s_max} s") from error
         if message is None:
@@ -82,7 +111,7 @@ class _Body(httpx.SyncByteStream):
         self._task.cancel()
 
 
-async def _serve(app: Application, scope: Message, content: bytes, messages: queue.SimpleQueue[Message | None]) -> None:
+async def _serve(app: Application, scope: Message, content: bytes, messages: _Messages) -> None:
     """Run `app` on one request; put what it sends into `messages`, and None when it ends."""
     unread = [content]
 
@@ -92,13 +121,10 @@ async def _serve(app: Application, scope: Message, content: bytes, messages: que
         await anyio.sleep_forever()
         raise AssertionError
 
-    async def send(message: Message) -> None:
-        messages.put(message)
-
     try:
-        await app(scope, receive, send)
+        await app(scope, receive, messages.put)
     finally:
-        messages.put(None)
+        messages.end()
 
 
 def _scope(request: httpx.Request) -> Message:

@@ -93,6 +93,12 @@ def write(authored: Authored) -> str:
     return _text([*_keys(authored), ("edges", [_flat(edge) for edge in authored.edges])], authored.body)
 
 
+def fields(authored: Authored) -> dict[str, object]:
+    """Return the authored part as JSON values; `read_json` gives the same part back."""
+    edges = [_flat(edge) for edge in authored.edges]
+    return {**dict(_keys(authored)), **({"edges": edges} if edges else {}), "body": authored.body}
+
+
 def revision(authored: Authored) -> str:
     """Return the node's revision: hex SHA-1 of its canonical markdown (D12)."""
     return hashlib.sha1(write(authored).encode(), usedforsecurity=False).hexdigest()
