@@ -45,14 +45,8 @@ def telling(counts: Counts, of: Counts, among: int) -> list[str]:
 
 def cosine(one: Counts, other: Counts, rarity: Mapping[str, float]) -> float:
     """Return how alike two texts are, from 0 to 1; a word without a weight in `rarity` counts for nothing."""
-<<<<<<< HEAD
     both = sorted(one.keys() & other.keys() & rarity.keys())
     common = sum(one[word] * other[word] * rarity[word] ** 2 for word in both)
-=======
-    common = sum(
-        one[word] * other[word] * rarity[word] ** 2 for word in sorted(one.keys() & other.keys() & rarity.keys())
-    )
->>>>>>> 59ecd92 (wip)
     lengths = _length(one, rarity) * _length(other, rarity)
     return round(common / lengths, _DIGITS) if lengths else 0.0
 
