@@ -21,6 +21,7 @@ from batonpass.server.http.operations import JSON, Gives, Operation
 from batonpass.server.http.parameters import IN_HEADERS, IN_REPLIES, Parameter, in_path, in_query
 from batonpass.wire import paths
 from batonpass.wire.errors import HTTP_STATUS, ErrorBody
+from batonpass.wire.events import LAST_EVENT_ID, STREAM
 
 Value = dict[str, Any]
 """A part of the document."""
@@ -114,6 +115,8 @@ def _parameters(operation: Operation) -> Iterator[Value]:
         yield _parameter(name, "path", in_path(operation, name), required=True)
     for name in operation.query:
         yield _parameter(name, "query", in_query(operation, name), listed=name in operation.listed)
+    if STREAM in operation.media:
+        yield _parameter(LAST_EVENT_ID, "header", IN_HEADERS[LAST_EVENT_ID])
     if not operation.reads:
         yield _parameter("If-Lease", "header", IN_HEADERS["If-Lease"])
     if operation.keyed:

@@ -85,9 +85,10 @@ def read(
     *query: str,
     listed: tuple[str, ...] = (),
     media: tuple[str, ...] = (JSON,),
+    refuses: tuple[type[BatonError], ...] = (),
 ) -> Operation:
     """Return a GET; `query` names the parameters it takes."""
-    return Operation("GET", path, handler, None, gives, query, listed, media=media)
+    return Operation("GET", path, handler, None, gives, query, listed, media=media, refuses=refuses)
 
 
 def ask(

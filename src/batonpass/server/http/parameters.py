@@ -14,6 +14,7 @@ from batonpass.core.edges import EDGE_TYPES
 from batonpass.core.node_types import NODE_TYPES
 from batonpass.core.readiness import Ready
 from batonpass.server.http.operations import Operation
+from batonpass.wire.events import LAST_EVENT_ID, WAIT_S_MAX
 from batonpass.wire.schemas import ID, LABEL, PREFIX, Schema
 
 NUMBER_MAX: Final = 10**9 - 1
@@ -66,7 +67,17 @@ IN_QUERIES: Final[dict[str, Parameter]] = {
     "fp": Parameter("What tells the checkout apart from others, several with commas between them.", _TEXT),
     "gzip": Parameter("Compressed.", _FLAG),
     "holder": Parameter("Only leases of this holder; `me` is the caller.", _TEXT),
+    "counts": Parameter("Count every item, not the first thousand only; that takes longer (D16).", _FLAG),
     "include_blocked": Parameter("Blocked items too, which are only counted otherwise (D13).", _FLAG),
+    "kind": Parameter("Only events of these kinds, with commas between them; the set of kinds grows.", _TEXT),
+    "node": Parameter("Only events of this node.", ID),
+    "since": Parameter("Where to begin: the `next` of the page before, a moment with its offset, or `now`.", _PLACE),
+    "wait": Parameter(
+        "How many seconds to wait when there is nothing yet.", {"type": "integer", "minimum": 0, "maximum": WAIT_S_MAX}
+    ),
+    "events.page.after": Parameter(
+        "Where to begin: the `next` of the page before, or `now`; without it, at the beginning of what is kept.", _PLACE
+    ),
     "limit": Parameter("How many entries the page has at most; the server has a limit of its own.", _COUNT),
     "offset": Parameter(
         "How many items come before the page.", {"type": "integer", "minimum": 0, "maximum": NUMBER_MAX}
@@ -78,12 +89,14 @@ IN_QUERIES: Final[dict[str, Parameter]] = {
     "readiness": Parameter("Only items of this readiness.", {"type": "string", "enum": [each.value for each in Ready]}),
     "state": Parameter("Only leases in this state.", {"type": "string", "enum": ["live", "lapsed", "reserved"]}),
     "status": Parameter("Only nodes of this status.", _TEXT),
+    "target": Parameter("Only corrections of this node, of `project:<slug>`, or `global` ones.", _TEXT),
     "text": Parameter("Only nodes with this text in their title or summary.", {"type": "string", "maxLength": 200}),
     "type": Parameter("Only these node types.", _names(sorted(NODE_TYPES))),
     "nodes.edges.type": Parameter("Only edges of these types.", _names(sorted(EDGE_TYPES))),
 }
 
 IN_HEADERS: Final[dict[str, Parameter]] = {
+    LAST_EVENT_ID: Parameter("Where a stream goes on: the `id` of its last event. `after` goes before it.", _PLACE),
     "If-Lease": Parameter(
         "The tenures that this write stands on, `<resource>; epoch=<n>`, several with commas between them. When one of "
         "them is over, the write is refused with `lease_lost` and changes nothing (D2a).",

@@ -25,6 +25,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from batonpass.core.errors import RateLimited, Resync
 from batonpass.server.http import (
     capture,
     batch,
@@ -51,6 +52,7 @@ from batonpass.wire import capture as captured
 from batonpass.wire import corrections as correction
 from batonpass.wire import digest as brief
 from batonpass.wire import history as past
+from batonpass.wire import history as past
 from batonpass.wire import events as happened
 from batonpass.wire import identity as who
 from batonpass.wire import leases as lease
@@ -68,7 +70,11 @@ from batonpass.wire.status import StatusReply
 from batonpass.wire.tombstones import DeleteReply, DeleteRequest
 
 _PAGE: Final = ("after", "limit")
-_FILTERS: Final = ("project", "assignee", "type", "exclude_type", "readiness", "include_blocked", "limit", "offset")
+_FILTERS: Final = (
+    "project", "assignee", "type", "exclude_type", "readiness", "include_blocked", "counts", "limit", "offset",
+)  # fmt: skip
+_FEED: Final = ("after", "wait", "limit", "project", "kind", "node")
+_ENDED: Final = (Resync, RateLimited)
 _NODES: Final = ("type", "status", "project", "assignee", "text", "limit", "after")
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
@@ -133,14 +139,8 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     create(paths.ADMIN_TOKENS, tokens.mint_for, token.AdminTokenRequest, token.PersonalTokenReply),
     remove(paths.ADMIN_TOKEN, tokens.revoke_personal, None, token.RevokeReply),
     read(paths.EXPORT, transfer.export, None, "gzip", "project", "authored", media=(moved.TAR, moved.GZIP)),
-    read(
-        paths.EVENTS,
-        events.page,
-        happened.EventsReply,
-        *("after", "wait", "limit", "project", "kind", "node"),
-        media=(JSON, happened.STREAM),
-    ),
-    read(paths.CHANGES, events.changes, happened.ChangesReply, "since", "project", "limit"),
+    read(paths.EVENTS, events.page, happened.EventsReply, *_FEED, media=(JSON, happened.STREAM), refuses=_ENDED),
+    read(paths.CHANGES, events.changes, happened.ChangesReply, "since", "project", "limit", refuses=_ENDED),
     read(paths.STATUS, health.status, StatusReply),
 )
 
