@@ -50,6 +50,25 @@ GROUPS: Final[dict[str, tuple[Command, ...]]] = {
         Command("export", "transfer:export", "Write every node into files: one a node in a folder, or all in one tar."),
         Command("import", "transfer:import_", "Bring nodes in from folders, tars and files of markdown."),
     ),
+    "Asking and telling": (
+        Command(
+            "ask",
+            "questions:ask",
+            "Ask a question: it finds its person, and what you work on waits for the answer.",
+        ),
+        Command(
+            "answer",
+            "questions:answer",
+            "Answer a question: files the answer and completes the question in one step.",
+        ),
+        Command(
+            "correct",
+            "corrections:correct",
+            "Correct what is said of a node, of a project, or everywhere: briefings carry it until it is applied.",
+        ),
+        Command("corrections", "corrections:corrections", "List the corrections that stand."),
+        Command("capture", "capture:capture", "Keep a text, whatever it is, as a node that somebody sorts later."),
+    ),
     "The queue and its leases": (
         Command("queue", "queue:queue", "List what there is to do, best first."),
         Command("next", "queue:next_", "Claim the best item you may take, in one step."),

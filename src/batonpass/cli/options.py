@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -43,6 +45,12 @@ def _checked(parse: Callable[..., T], token: Token, field: str) -> T:
         raise ValueError(error.message.removeprefix(f"{field}: ")) from error
 
 
+def read_text(argument: str) -> str:
+    """Return the text of an argument, or of standard input for ``-``; bytes that are no text become U+FFFD."""
+    raw = sys.stdin.buffer.read() if argument == "-" else os.fsencode(argument)
+    return raw.decode(errors="replace")
+
+
 def _node(_type: object, tokens: Sequence[Token]) -> NodeId:
     return _checked(parse_node_id, tokens[0], "id")
 
@@ -78,6 +86,8 @@ PersonArg = Annotated[PersonId, Parameter(converter=_person)]
 """A person's id."""
 AgentArg = Annotated[AgentId, Parameter(converter=_agent)]
 """An agent's id."""
+TextArg = Annotated[str, Parameter(allow_leading_hyphen=True)]
+"""A text, or - for standard input; see `read_text`."""
 FileArg = Annotated[Path, Parameter(converter=_file)]
 """A file's name, whether it is there or not."""
 Label = Annotated[str, Parameter(converter=_label)]
