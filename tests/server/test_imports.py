@@ -162,6 +162,19 @@ async def test_through_every_other_door_a_past_counts_for_nothing(server: InProc
     assert shown["created_at"] > PAST["updated_at"]
 
 
+async def test_a_status_whose_reason_is_gone_is_part_of_a_past_but_no_way_past_the_gate(
+    server: InProcessServer,
+) -> None:
+    done = task("done", status="done", **PAST)
+
+    refused = await put(server, done)
+    kept = await put(server, done, keep_attribution=True)
+    misspelt = await put(server, task("other", status="finished", **PAST), keep_attribution=True)
+
+    assert (refused[0]["code"], kept[0]["status"]) == ("transition_denied", "created")
+    assert misspelt[0]["code"] == "invalid_node"
+
+
 @pytest.mark.parametrize("who", ["person", "agent of an admin", "admin no more"])
 async def test_only_an_admin_may_keep_a_past(server: InProcessServer, who: str) -> None:
     match who:

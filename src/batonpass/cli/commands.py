@@ -48,7 +48,11 @@ GROUPS: Final[dict[str, tuple[Command, ...]]] = {
     ),
     "In and out": (
         Command("export", "transfer:export", "Write every node into files: one a node in a folder, or all in one tar."),
-        Command("import", "transfer:import_", "Bring nodes in from folders, tars and files of markdown."),
+        Command(
+            "import",
+            "transfer:import_",
+            "Bring nodes in from folders, tars and files of markdown; say it again and nothing happens twice.",
+        ),
     ),
     "Asking and telling": (
         Command(

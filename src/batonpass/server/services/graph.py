@@ -79,7 +79,7 @@ class Graph:
         async with change(self._store, caller, onto=onto) as made:
             if made.replayed is not None:
                 return made.replayed
-            editor = await Editor.over(made, written, new=named, edges=reached, as_admin=keeping, cycles=cycles)
+            editor = await Editor.over(made, written, new=named, edges=reached, restoring=keeping, cycles=cycles)
             _require_foreseen(editor, updated, onto)
             results = [await _result(editor, entry) for entry in entries]
             await editor.finish()
