@@ -8,12 +8,12 @@ from typing import Final
 from batonpass.core import corrections as law
 from batonpass.core import filing as naming
 from batonpass.core.corrections import Target
+from batonpass.core.ids import NodeId
 from batonpass.core.nodes import Authored, Node
 from batonpass.server.services import filing
 from batonpass.server.services.change import Caller, Replayed, change
 from batonpass.store import corrections
 from batonpass.store.base import Store, retried
-from batonpass.store.corrections import Place
 from batonpass.wire import corrections as wire
 
 PAGE_MAX: Final = 500
@@ -22,10 +22,10 @@ WAY_OUT: Final = "; file the rest as a node of its own, and name it"
 
 @dataclass(frozen=True, slots=True)
 class CorrectionPage:
-    """Corrections that stand, by target and then id, and where the next page begins."""
+    """Corrections that stand, in order of id, and where the next page begins."""
 
     nodes: tuple[Node, ...]
-    next: Place | None
+    next: NodeId | None
 
 
 class Corrections:
@@ -64,10 +64,10 @@ class Corrections:
             await editor.finish()
             return made.answer(wire.CorrectionReply("created", node, stored.revision, list(caller.warnings)))
 
-    async def standing(self, target: Target | None, *, after: Place, limit: int) -> CorrectionPage:
+    async def standing(self, target: Target | None, *, after: str, limit: int) -> CorrectionPage:
         """Return a page of the corrections that stand: those of `target`, or all."""
         most = min(limit, PAGE_MAX)
         async with self._store.read() as tx:
             found = await corrections.standing(tx, target, after=after, most=most + 1)
         page = tuple(found[:most])
-        return CorrectionPage(page, corrections.place(page[-1]) if len(found) > most else None)
+        return CorrectionPage(page, page[-1].id if len(found) > most else None)
