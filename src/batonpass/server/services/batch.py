@@ -14,7 +14,7 @@ from batonpass.wire.batch import PAGE_BYTES_MAX, BatchReply, cursor_of
 from batonpass.wire.nodes import NodeReply
 
 CHUNK: Final = 20
-"""How many nodes are read at once: a page holds some ten of the usual size, and never more than is read for it twice."""
+"""How many nodes are read at once: a page holds some ten of the usual size."""
 
 
 class Batches:

@@ -120,11 +120,16 @@ class Editor:
             raise absent(node, self.gone.get(node))
         return self.nodes[node]
 
+    def require_unused(self, node: NodeId) -> None:
+        """Raise `Conflict` for an id whose node was deleted: it stands for that one for ever (D41)."""
+        if (tombstone := self.gone.get(node)) is not None:
+            raise Conflict(f"{tombstone.words}; an id is never used again, so choose another", field="id")
+
     async def check(self, steps: Sequence[Step]) -> list[str]:
         """Raise the first refusal of `steps` taken together; nothing has changed when it does. Return warnings."""
         for step in steps:
-            if step.before is None and (tombstone := self.gone.get(step.after.id)) is not None:
-                raise Conflict(f"{tombstone.words}; an id is never used again, so choose another", field="id")
+            if step.before is None:
+                self.require_unused(step.after.id)
             node_law.require_valid(step.after)
             await self._check_permission(step)
             await self._check_move(step)

@@ -307,6 +307,7 @@ async def _put(editor: Editor, put: wire.Put) -> wire.PutResult:
     unchanged = stored is not None and stored.authored == authored and (not put.kept or put.kept.shows_in(stored))
     if stored is not None and (put.if_exists == "skip" or (unchanged and not flips)):
         return _put_result("skipped", stored, put.warnings)
+    editor.require_unused(authored.id)
     _require_expected(put, stored)
     steps = [*([] if unchanged else [Step(stored, authored)]), *flips]
     if put.kept is not None and (findings := list(put.kept.findings(editor.change.now))):
