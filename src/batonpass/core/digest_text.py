@@ -21,8 +21,8 @@ from batonpass.core.quoting import QUOTE, inline, quoted, within
 
 DIGEST_CHARS_MAX: Final = 4_500
 FULL_CHARS_MAX: Final = 24_000
-NORMS_CHARS_MAX: Final = 6_000
-"""Of a full briefing's own, so that long neighbours don't push the norms out."""
+SHARES: Final = {Section.OUTSIDE: 0.2, Section.NORMS: 0.25}
+"""How much of a briefing is kept for sections that stand far down, so that long ones above don't push them out."""
 BODY_CHARS_MAX: Final = 4_000
 """Of one body in a full briefing."""
 REPORT_CHARS_MAX: Final = 1_200
@@ -91,15 +91,16 @@ def render(selection: Selection, mode: Mode, *, query: str = "") -> str:
     page.add([CAUTION])
     if mode is Mode.FULL:
         page.add(_opening(selection.root, query))
-    share = min(NORMS_CHARS_MAX, page.room // 2)
-    norms = _Page(share)
-    left = {Section.NORMS: _fill(norms, Section.NORMS, sections.get(Section.NORMS, ()), mode)}
-    page.room -= share - norms.room
+    kept = {section: _Page(int(page.room * share)) for section, share in SHARES.items() if section in sections}
+    left = {section: _fill(kept[section], section, sections[section], mode) for section in kept}
+    page.room -= sum(len(line) + 1 for own in kept.values() for line in own.lines)
     for section, entries in sections.items():
-        if section is not Section.NORMS:
+        if section in kept:
+            page.lines += kept[section].lines
+        else:
             left[section] = _fill(page, section, entries, mode)
     closing = [_left_out(left, limit, selection.norms_left if mode is Mode.FULL else 0)]
-    return "\n".join([*page.lines, *norms.lines, *last, *filter(None, closing)]) + "\n"
+    return "\n".join([*page.lines, *last, *filter(None, closing)]) + "\n"
 
 
 def _shown(selection: Selection, mode: Mode) -> Mapping[Section, Sequence[Entry]]:
