@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 import httpx
 import pytest
 
 from batonpass.server.http.bodies import BODY_BYTES_MAX
+from batonpass.server.services.feed import Feed
 from batonpass.testing.points import failing
 from batonpass.testing.populated import CLAIMED, FREE, RELEASED
 from batonpass.testing.walks import Walk
@@ -148,6 +150,24 @@ async def test_invalid_edge_is_a_circle_of_blocks(walk: Walk) -> None:
 
     said = refused(answer, "invalid_edge", field=answer.json()["error"].get("field"))
     assert said["error"]["details"] == [RELEASED, FREE, RELEASED]
+
+
+async def test_resync_is_a_position_from_before_a_restore(walk: Walk) -> None:
+    position = (await walk.server.ask("GET", "/v1/events?after=now"))["next"]
+    foreign = ("1" if position[0] == "0" else "0") + position[1:]
+
+    refused(await ask(walk, "GET", f"/v1/events?after={foreign}"), "resync")
+
+
+async def test_rate_limited_is_one_more_who_waits_than_may(walk: Walk) -> None:
+    full = Feed(walk.server.store, waits_max=0)
+    walk.server.app.state.services = replace(walk.server.services, feed=full)
+    position = (await walk.server.ask("GET", "/v1/events?after=now"))["next"]
+
+    answer = await ask(walk, "GET", f"/v1/events?after={position}&wait=1")
+
+    refused(answer, "rate_limited")
+    assert int(answer.headers["retry-after"]) >= 1
 
 
 async def test_internal_is_a_promise_of_ours_that_broke_and_says_nothing_of_how(

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import os
 import re
@@ -27,6 +28,9 @@ REFERENCE: Final = ROOT / "docs" / "reference"
 COMMANDS: Final = [command for group in GROUPS.values() for command in group]
 PAGES: Final = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 FENCE: Final = re.compile(r"^```(?:sh|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+QUOTED: Final = re.compile(r"`([^`]+)`")
+MEANINGS, SHOWN, RESERVED = 5, 2, 3
+"""How many columns errors.md has where it says what codes mean, where they are shown, and which are none of ours."""
 VARIABLE: Final = re.compile(r"\bBATON_[A-Z]+(?:_[A-Z]+)*\b")
 
 PREFACE: Final = """# Commands
@@ -144,9 +148,41 @@ def test_every_variable_of_the_environment_is_documented_and_every_documented_on
 def test_every_error_code_is_documented_with_its_status_and_exit_code() -> None:
     expected = {kind.code: (str(status), str(exit_of(kind("x")).value)) for kind, status in HTTP_STATUS.items()}
 
-    documented = {row[0].strip("`"): (row[1], row[2]) for row in rows("errors.md") if row[0].startswith("`")}
+    documented = {row[0].strip("`"): (row[1], row[2]) for row in rows("errors.md") if len(row) == MEANINGS}
 
     assert documented == expected
+
+
+PROTOCOL: Final = frozenset(
+    """
+    unauthorized forbidden not_found conflict transition_denied lease_expired lease_lost already_claimed
+    outcome_conflict not_ready execution_boundary fence_stale not_owned already_owned too_large invalid_node no_person
+    rate_limited internal unimplemented membership_requery_failed ingestion_unavailable
+    """.split()
+)
+"""Every code of the published protocol."""
+
+
+def test_every_error_code_names_the_tests_that_get_it_and_each_of_them_is_there() -> None:
+    shown = {row[0].strip("`"): QUOTED.findall(row[1]) for row in rows("errors.md") if len(row) == SHOWN}
+
+    assert set(shown) == {kind.code for kind in HTTP_STATUS}
+    assert [code for code, tests in shown.items() if not tests] == []
+    assert [test for tests in shown.values() for test in tests if not is_a_test(test)] == []
+
+
+def is_a_test(name: str) -> bool:
+    path, _, function = name.partition("::")
+    found = ast.walk(ast.parse((ROOT / path).read_text()))
+    return function in {each.name for each in found if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)}
+
+
+def test_every_code_of_the_protocol_is_answered_or_has_a_reason_why_not() -> None:
+    answered = {kind.code for kind in HTTP_STATUS}
+    reserved = {code for row in rows("errors.md") if len(row) == RESERVED for code in QUOTED.findall(row[0])}
+
+    assert PROTOCOL - answered == reserved
+    assert answered & reserved == set()
 
 
 def shown() -> list[tuple[str, list[str]]]:

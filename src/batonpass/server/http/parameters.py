@@ -44,7 +44,8 @@ def _hex(at_least: int) -> Schema:
 
 
 IN_PATHS: Final[dict[str, Parameter]] = {
-    "id": Parameter("The node, or the agent.", ID),
+    "id": Parameter("The node.", ID),
+    "tokens.id": Parameter("The agent.", ID),
     "sha": Parameter("A commit's hash, or how it begins: 7 to 40 hex digits.", _hex(7)),
     "history.sha": Parameter("A revision, or how it begins: 8 to 40 hex digits.", _hex(8)),
     "prefix": Parameter("How the token's hash begins: 8 to 64 hex digits, as lists show it.", PREFIX),
