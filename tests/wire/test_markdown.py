@@ -299,7 +299,7 @@ def test_a_bare_colon_in_a_published_report_is_a_warning_not_a_lost_report() -> 
     assert reading.authored.summary == (
         "Final report from the dispatched codex run on task-a, ended without resolving it: fix: a # b"
     )
-    assert reading.warnings == ("summary: holds a colon and is not quoted; taken as plain text",)
+    assert reading.warnings == ("summary: is not quoted, and YAML reads it otherwise; taken as the text it is",)
 
 
 def test_a_report_whose_first_line_looks_like_yaml_keeps_its_summary(hostile: str) -> None:

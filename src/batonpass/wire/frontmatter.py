@@ -38,26 +38,30 @@ _WORDS_1_1: Final = frozenset("y n yes no on off true false null".split())
 """Lower-case words that a YAML 1.1 reader takes for a boolean or for nothing."""
 _ESCAPED: Final = re.compile('["\\\\\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]')
 _SHORT: Final = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
-_TEXT_LINE: Final = re.compile(r"(?P<key>title|summary):[ \t]+(?P<text>[^\s\"'>|\[\]{}&*!%@`#,?-].*)")
+_TEXT_LINE: Final = re.compile(r"(?P<key>title|summary):[ \t]+(?P<text>\S.*)")
+_PLAIN: Final = re.compile(r"(?![\[\]{}@`%,#>|\"']|[-?](?: |$))(?!.*(?:: | #|\t#|[\x85\u2028\u2029]|:$)).*", re.DOTALL)
+"""A bare text that every reader takes for itself."""
+_QUOTED: Final = re.compile(r"""(?:"(?:[^"\\]|\\.)*"|'(?:[^']|'')*')(?:\s+#.*)?""")
+_BLOCK: Final = re.compile(r"[|>][-+0-9]{0,2}(?:\s+#.*)?")
+_REFUSED_FIRST: Final = "&*!"
+"""What begins an anchor, an alias or a tag: refused wherever it stands (D12), with the advice to quote."""
+_TABS: Final = re.compile(r"^\t[ \t]*", re.MULTILINE)
 
 
 def load(text: str) -> tuple[dict[str, Entry], list[str]]:
     """Return the keys of front matter, in order, and warnings; `InvalidNode` names the line that cannot be read.
 
-    The published format does not ask for quotes, and YAML has no reading for a
-    bare text with a colon and a blank in it. In a title or summary there is
-    nothing else it could mean, so it is taken as the text and warned about.
+    The published format does not ask for quotes. In a title or a summary a
+    colon, a number sign or a bracket is nothing but text, whatever YAML makes
+    of it: it is taken as it stands, and warned about. So is indentation by
+    tabs, of which YAML knows nothing.
     """
+    repaired, keys = _with_texts_quoted(_TABS.sub("    ", text))
     try:
-        return _document(text), []
-    except yaml.YAMLError as error:
-        repaired, keys = _with_texts_quoted(text)
-        if not keys:
-            _refuse_unreadable(error)
-    try:
-        return _document(repaired), [f"{key}: holds a colon and is not quoted; taken as plain text" for key in keys]
+        found = _document(repaired)
     except yaml.YAMLError as error:
         _refuse_unreadable(error)
+    return found, [f"{key}: is not quoted, and YAML reads it otherwise; taken as the text it is" for key in keys]
 
 
 def dump(entries: Iterable[Pair]) -> str:
@@ -197,21 +201,32 @@ def _item(events: _Events) -> Item:
 
 
 def _with_texts_quoted(text: str) -> tuple[str, list[str]]:
-    """Return `text` with each bare title and summary that holds a colon quoted, on as many lines, and their keys."""
+    """Return `text` with each title and summary quoted that YAML would misread, on as many lines, and their keys."""
     lines = text.split("\n")
     quoted: list[str] = []
     at = 0
     while at < len(lines):
         end = at + 1
         if (match := _TEXT_LINE.fullmatch(lines[at])) is not None:
-            while end < len(lines) and lines[end][:1] in {" ", "\t"} and lines[end].strip():
+            while end < len(lines) and lines[end][:1] == " " and lines[end].strip():
                 end += 1
-            whole = " ".join([match["text"].strip(), *(line.strip() for line in lines[at + 1 : end])])
-            if ": " in whole or whole.endswith(":"):
+            if (meant := _meant([match["text"], *lines[at + 1 : end]])) is not None:
                 quoted.append(match["key"])
-                lines[at:end] = [f"{match['key']}: {scalar(whole)}", *[""] * (end - at - 1)]
+                lines[at:end] = [f"{match['key']}: {scalar(meant)}", *[""] * (end - at - 1)]
         at = end
     return "\n".join(lines), quoted
+
+
+def _meant(lines: Sequence[str]) -> str | None:
+    """Return the text that a title or summary on these lines is, or None when YAML reads it, or is to refuse it."""
+    first = lines[0]
+    if first[0] in _REFUSED_FIRST or _BLOCK.fullmatch(first.rstrip()):
+        return None
+    whole = " ".join(line.strip() for line in lines)
+    if _PLAIN.fullmatch(whole) or _QUOTED.fullmatch(whole):
+        return None
+    outer = whole[0]
+    return whole[1:-1] if outer in "\"'" and whole[-1] == outer and len(whole) > 1 else whole
 
 
 def _refuse_unreadable(error: yaml.YAMLError) -> NoReturn:
