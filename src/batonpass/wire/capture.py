@@ -6,15 +6,17 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
+from batonpass.wire.schemas import AnyId, Slug
+
 
 class CaptureRequest(msgspec.Struct, kw_only=True):
     """Body of `POST /v1/capture`. `during` is the node the text was found during, `blocks` what waits for it."""
 
     text: str
     title: str | None = None
-    project: str | None = None
-    during: str | None = None
-    blocks: list[Any] = []
+    project: Slug | None = None
+    during: Slug | None = None
+    blocks: list[AnyId] = []
     date: str | None = None
     based_on: list[Any] = []
 

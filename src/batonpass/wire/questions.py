@@ -6,16 +6,18 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
+from batonpass.wire.schemas import AnyId, Epoch, Slug
+
 
 class QuestionRequest(msgspec.Struct, kw_only=True):
     """Body of `POST /v1/questions`. `mentions` and `blocks` are ids of nodes, `to` a person's."""
 
     text: str
     title: str | None = None
-    mentions: list[Any] = []
-    project: str | None = None
-    to: str | None = None
-    blocks: list[Any] = []
+    mentions: list[AnyId] = []
+    project: Slug | None = None
+    to: Slug | None = None
+    blocks: list[AnyId] = []
     based_on: list[Any] = []
 
 
@@ -39,7 +41,7 @@ class AnswerRequest(msgspec.Struct, kw_only=True):
 
     text: str
     title: str | None = None
-    if_epoch: int | None = None
+    if_epoch: Epoch | None = None
     based_on: list[Any] = []
 
 
