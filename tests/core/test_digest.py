@@ -231,6 +231,7 @@ def test_what_is_done_or_given_up_is_marked() -> None:
         card("task-1", type="task", status="open", resolved_by=NodeId("art-1")),
         card("dec-2", status="rejected"),
         card("dec-3", status="settled"),
+        card("art-4", type="artifact", status="merged"),
     ]
 
     text = render(select(material(*nodes, reached=reached(*((each.id, 0.5) for each in nodes)))), Mode.DIGEST)
@@ -238,6 +239,7 @@ def test_what_is_done_or_given_up_is_marked() -> None:
     assert '"Summary of task-1." ⚠ resolved by `art-1`\n' in text
     assert '"Summary of dec-2." ⚠ rejected\n' in text
     assert '(decision, settled): "Summary of dec-3."\n' in text
+    assert '(artifact, merged): "Summary of art-4."\n' in text
 
 
 def test_a_digest_tells_the_newest_report_in_its_own_words_and_no_other_body() -> None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from batonpass.core.ids import NodeId
+from batonpass.core.ids import Instant, NodeId
 from batonpass.core.node_types import NODE_TYPES, is_dead
 from batonpass.core.reports import DECLINE_PREFIX, REPORT_PREFIX
 from batonpass.core.walk import Probe, Reached, last_of_chain
@@ -38,9 +38,14 @@ REPORTS_MAX: Final = 5
 CORRECTIONS_MAX: Final = 20
 PINS_MAX: Final = 20
 GLOBAL: Final = "global"
+UNKNOWN: Final = Instant(0)
 OF_PROJECT: Final = "project:"
 REPORT_PREFIXES: Final = (f"{REPORT_PREFIX}-", f"{DECLINE_PREFIX}-")
 """What the ids of filed reports and declines begin with."""
+
+
+GIVEN_UP: Final = frozenset("abandoned deprecated dismissed rejected retired superseded".split())
+"""Statuses that a reader is warned of; of the other words that retire a node, done and merged among them, none is."""
 
 
 class Section(StrEnum):
@@ -67,6 +72,7 @@ class Card:
     body: str = ""
     status: str | None = None
     date: str = ""
+    created_at: Instant = UNKNOWN
     project: str | None = None
     tags: tuple[str, ...] = ()
     author: str | None = None
@@ -77,6 +83,16 @@ class Card:
     exclude: tuple[str, ...] = ()
     target: str | None = None
     """Of a correction: a node's id, ``project:<slug>`` or ``global``."""
+
+    @property
+    def newness(self) -> tuple[str, Instant]:
+        """What the newer of two nodes has more of."""
+        return (self.date, self.created_at)
+
+    @property
+    def given_up(self) -> bool:
+        """Whether the node's own status says that nobody stands behind it any more; what is finished still counts."""
+        return self.status in GIVEN_UP
 
     @property
     def retired(self) -> bool:
@@ -278,6 +294,6 @@ class _Choice:
 
 def _in_order(entries: Iterable[Entry | None]) -> list[Entry]:
     found = sorted((entry for entry in entries if entry is not None), key=lambda entry: entry.card.id)
-    found.sort(key=lambda entry: entry.card.date, reverse=True)
+    found.sort(key=lambda entry: entry.card.newness, reverse=True)
     found.sort(key=lambda entry: entry.score, reverse=True)
     return found

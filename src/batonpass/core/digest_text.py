@@ -189,7 +189,7 @@ def _warnings(entry: Entry) -> Iterator[str]:
         yield f" ⚠ superseded by `{card.superseded_by}`"
     if card.resolved_by is not None:
         yield f" ⚠ resolved by `{card.resolved_by}`"
-    elif card.retired:
+    elif card.given_up:
         yield f" ⚠ {card.status}"
     for correction in entry.corrected_by[:CROWDED_MAX]:
         yield f" ⚠ corrected by `{correction}`"

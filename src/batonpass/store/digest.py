@@ -13,7 +13,7 @@ from typing import Final
 
 from batonpass.core.briefing import RECENT, RECENT_MAX, Repo
 from batonpass.core.digest import CORRECTIONS_MAX, REPORT_PREFIXES, REPORTS_MAX, Card
-from batonpass.core.ids import NodeId
+from batonpass.core.ids import Instant, NodeId
 from batonpass.core.norms import REPO_PREFIX, Norm, Scope, slug_of
 from batonpass.core.walk import Probe, Step
 from batonpass.store.base import Reader, Row, Statement, as_json, q
@@ -125,7 +125,8 @@ def ids_of(rows: Sequence[Row]) -> list[NodeId]:
 
 
 def _card(row: Row) -> Card:
-    node, kind, title, summary, status, date, project, author, agent, extra, body, resolved_by, superseded_by = row
+    node, kind, title, summary, status, date, project, author, agent, created_at, extra, body = row[:12]
+    resolved_by, superseded_by = row[12:]
     more: Mapping[str, object] = json.loads(extra)
     target = more.get("target")
     return Card(
@@ -136,6 +137,7 @@ def _card(row: Row) -> Card:
         body=body,
         status=status,
         date=date or "",
+        created_at=Instant(created_at),
         project=project,
         tags=_listed(more, "tags"),
         author=author,

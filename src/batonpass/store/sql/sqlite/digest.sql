@@ -52,7 +52,7 @@ ORDER BY id;
 -- name: cards(ids, whole)
 -- Nodes as a briefing shows them, with who resolved and who superseded them; the bodies of some.
 SELECT
-    n.id, n.type, n.title, n.summary, n.status, n.date, n.project, n.author, n.authored_by_agent, n.extra,
+    n.id, n.type, n.title, n.summary, n.status, n.date, n.project, n.author, n.authored_by_agent, n.created_at, n.extra,
     CASE WHEN n.id IN (SELECT value FROM json_each(:whole)) THEN n.body ELSE '' END,
     (SELECT r.resolver FROM live_resolutions r WHERE r.target = n.id ORDER BY r.at, r.resolver LIMIT 1),
     (SELECT e.src FROM edges e WHERE e.dst = n.id AND e.type = 'supersedes' ORDER BY e.created_at DESC, e.src LIMIT 1)
