@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import anyio
+import anyio.lowlevel
 import httpx
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
@@ -14,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from batonpass.client.local import ADDRESS, Application, LocalTransport
+from batonpass.client.local import ADDRESS, AHEAD_MOST, Application, LocalTransport
 
 WAIT_S_MAX = 10
 
@@ -130,3 +132,24 @@ def test_an_application_that_breaks_off_is_a_broken_answer(portal: BlockingPorta
 
     with pytest.raises(httpx.RemoteProtocolError, match="ZeroDivisionError"):
         client_of(portal, broken).get("/")
+
+
+def test_an_application_is_only_so_far_ahead_of_its_reader(portal: BlockingPortal) -> None:
+    sent = 0
+
+    async def flood(scope: object, receive: object, send: Any) -> None:  # noqa: ANN401 — ASGI's
+        nonlocal sent
+        del scope, receive
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for _ in range(10 * AHEAD_MOST):
+            await send({"type": "http.response.body", "body": b"x", "more_body": True})
+            sent += 1
+        await send({"type": "http.response.body"})
+
+    with client_of(portal, flood).stream("GET", "/") as answer:
+        portal.call(anyio.lowlevel.checkpoint)
+        ahead = sent
+        length = len(answer.read())
+
+    assert ahead <= AHEAD_MOST
+    assert length == 10 * AHEAD_MOST

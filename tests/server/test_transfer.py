@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import io
 import tarfile
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import pytest
 
+from batonpass.core.errors import Unavailable
+from batonpass.server.http import transfer as route
 from batonpass.store import longreads, transfer
 from batonpass.testing.populated import CLAIMED, FREE, Populated, serving
 from batonpass.testing.server import InProcessServer
@@ -154,3 +159,84 @@ async def test_one_more_export_than_may_go_on_is_told_to_come_back(server: InPro
 
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "10")
     assert answered.status_code == 200
+
+
+# --- those who do not listen -----------------------------------------------------------------------------------------
+
+
+async def _asked(server: InProcessServer, send: Any, receive: Any) -> None:  # noqa: ANN401 — ASGI's
+    """Ask for an export as a server of HTTP does, which has these two ends of a connection."""
+    scope = {
+        "type": "http", "asgi": {"spec_version": "2.3"}, "http_version": "1.1", "method": "GET", "path": "/v1/export",
+        "raw_path": b"/v1/export", "query_string": b"", "root_path": "", "server": ("baton.test", 80),
+        "headers": [(b"authorization", f"Bearer {server.admin_token}".encode())],
+    }  # fmt: skip
+    await server.app(scope, receive, send)
+
+
+async def _may_all_go_on(server: InProcessServer) -> bool:
+    """Whether no export is counted any more: as many as there may be can be opened."""
+    async with AsyncExitStack() as stack:
+        for _ in range(longreads.LONG_READS_MAX):
+            await stack.enter_async_context(server.services.transfers.export(project=None, authored=True))
+    return True
+
+
+async def test_a_listener_that_takes_nothing_any_more_loses_its_export(
+    server: InProcessServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(route, "STALL_S_MAX", 0)
+    taken: list[str] = []
+
+    async def send(message: Any) -> None:  # noqa: ANN401 — ASGI's
+        if taken:
+            await asyncio.Event().wait()
+        taken.append(message["type"])
+
+    async def receive() -> object:
+        return await asyncio.Event().wait()
+
+    await _asked(server, send, receive)
+
+    assert taken == ["http.response.start"]
+    assert [record.message for record in caplog.records] == ["export.stalled"]
+    assert await _may_all_go_on(server)
+
+
+async def test_a_listener_that_has_gone_ends_its_export(server: InProcessServer) -> None:
+    begun = asyncio.Event()
+
+    async def send(message: object) -> None:
+        del message
+        begun.set()
+        await asyncio.Event().wait()
+
+    async def receive() -> object:
+        await begun.wait()
+        return {"type": "http.disconnect"}
+
+    await _asked(server, send, receive)
+
+    assert await _may_all_go_on(server)
+
+
+async def test_an_export_that_breaks_off_has_no_end(server: InProcessServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken(*_: object, **__: object) -> AsyncIterator[object]:
+        yield []
+        raise Unavailable("the database has gone")
+
+    monkeypatch.setattr(transfer, "pages", broken)
+    sent: list[Any] = []
+
+    async def send(message: object) -> None:
+        sent.append(message)
+
+    async def receive() -> object:
+        return await asyncio.Event().wait()
+
+    with pytest.raises(Unavailable):
+        await _asked(server, send, receive)
+
+    assert sent[0]["status"] == 200
+    assert all(message["more_body"] for message in sent[1:])
+    assert await _may_all_go_on(server)
