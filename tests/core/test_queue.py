@@ -6,29 +6,15 @@ from typing import Any
 
 import pytest
 
-from batonpass.core import readiness
+from batonpass.core import ranking, readiness
 from batonpass.core.clock import micros
+from batonpass.core.eligibility import Hidden, Scope, mutes
 from batonpass.core.identity import Kind as Who
 from batonpass.core.identity import Principal
 from batonpass.core.ids import AgentId, HolderId, Instant, NodeId, PersonId, Resource, TokenHash
 from batonpass.core.leases import Kind, Lease
-from batonpass.core.queue import (
-    Accept,
-    Candidate,
-    Hidden,
-    Item,
-    Scope,
-    Signals,
-    Suggest,
-    count_by,
-    day,
-    judge,
-    may_take,
-    order,
-    score,
-    urgency,
-)
-from batonpass.core.readiness import Consent, Routing
+from batonpass.core.queue import Accept, Candidate, Item, Suggest, day, judge, keep, may_take, order
+from batonpass.core.readiness import Consent, Ready, Routing
 
 NOW = Instant(micros(datetime(2026, 6, 15, 12, tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)))
 TODAY = date(2026, 6, 15)
@@ -177,13 +163,14 @@ def test_an_item_says_what_to_do_with_it_and_why(one: Candidate, suggest: Sugges
     assert (seen.suggest, seen.why) == (suggest, why)
 
 
-def test_the_order_is_own_reservations_then_priority_then_age_then_id() -> None:
+def test_the_order_is_own_reservations_then_score_then_age_then_id() -> None:
     wanted = [
         shown(candidate(id=NodeId("task-reserved"), lease=lease(PERSON, kind=Kind.RESERVATION))),
         shown(candidate(id=NodeId("task-held"), priority="p1", born=days_ago(9), lease=lease(PERSON))),
         shown(candidate(id=NodeId("task-p1"), priority="p1")),
-        shown(candidate(id=NodeId("task-p3"), priority="p3", born=days_ago(99))),
-        shown(candidate(id=NodeId("task-old"), born=days_ago(2))),
+        shown(candidate(id=NodeId("task-old-p3"), priority="p3", born=days_ago(99))),
+        shown(candidate(id=NodeId("task-old"), born=days_ago(32))),
+        shown(candidate(id=NodeId("task-p3"), priority="p3", born=days_ago(1))),
         shown(candidate(id=NodeId("task-a"))),
         shown(candidate(id=NodeId("task-b"))),
     ]
@@ -235,30 +222,123 @@ def test_an_item_routed_to_an_agent_is_that_agents() -> None:
     assert may_take(routed, SEVEN, Accept.OPEN, NOW) == "assigned to agent-nine"
 
 
-@pytest.mark.parametrize(
-    "needed_by_days, points",
-    [(None, 0), (31, 0), (30, 0), (15, 1.5), (0, 3), (-15, 4), (-30, 5), (-300, 5)],
-)
-def test_urgency_rises_from_a_month_ahead_to_a_month_after(needed_by_days: int | None, points: float) -> None:
-    assert urgency(needed_by_days) == points
-
-
-@pytest.mark.parametrize(
-    "priority, signals, points",
-    [
-        (None, Signals(0, 0, 11, None), 0.37),
-        ("p2", Signals(1, 0, 42, None), 7.4),
-        ("p1", Signals(0, 1, 72, None), 5.4),
-        ("p3", Signals(0, 0, 900, 0), 7.0),
-    ],
-)
-def test_a_score_adds_up_what_is_known(priority: str | None, signals: Signals, points: float) -> None:
-    assert score(priority, signals) == points
-
-
-def test_values_are_counted_most_often_first() -> None:
-    assert list(count_by(["b", "a", None, "b"]).items()) == [("b", 2), ("a", 1), ("none", 1)]
-
-
 def test_a_stored_day_is_a_date() -> None:
     assert (day("2026-06-15"), day(None)) == (TODAY, None)
+
+
+@pytest.mark.parametrize(
+    "one, hidden",
+    [
+        (candidate(archived=True), Hidden.ARCHIVED),
+        (candidate(archived=True, resolved=True), Hidden.GONE),
+        (candidate(retired=True, wake=TODAY + timedelta(days=1)), Hidden.GONE),
+        (candidate(execution="pipelines/r1"), Hidden.GATING),
+        (candidate(execution="pipelines/r1", resolved=True), Hidden.GATING),
+        (candidate(execution="pipelines/r1", status="done", retired=True), Hidden.GATING),
+        (candidate(execution="pipelines/r1", status="abandoned", retired=True), Hidden.GONE),
+    ],
+)
+def test_what_is_no_item_is_told_from_what_only_waits(one: Candidate, hidden: Hidden) -> None:
+    assert judge(one, PERSON, NOW, Scope()) is hidden
+
+
+def test_an_item_in_a_pipeline_is_nobodys_but_shows_in_an_assignee_read() -> None:
+    one = candidate(execution="pipelines/r1", consent=READY)
+
+    assert may_take(one, SEVEN, Accept.READY, NOW) == "gating"
+    assert shown(one, PERSON, Scope(everything=True)).candidate == one
+
+
+def test_what_is_muted_is_hidden_by_its_name_or_its_projects() -> None:
+    for name in ("demo", "task-a"):
+        assert judge(candidate(), PERSON, NOW, Scope(mutes=mutes([name], TODAY))) is Hidden.MUTED
+    assert shown(candidate(), PERSON, Scope(mutes=mutes(["other"], TODAY)))
+
+
+@pytest.mark.parametrize(
+    "entry, names",
+    [
+        ("demo", {"demo"}),
+        ("task-a@2026-06-16", {"task-a"}),
+        ("task-a@2026-06-15", set()),
+        ("task-a@2026-06-14", set()),
+        ("task-a@soon", {"task-a"}),
+    ],
+)
+def test_a_mute_with_a_date_ends_when_that_day_begins(entry: str, names: set[str]) -> None:
+    assert mutes([entry], TODAY).names == names
+
+
+def worked_on(times: int) -> Scope:
+    return Scope(front={NodeId("task-a"): times})
+
+
+def test_a_task_with_an_outcome_that_resolves_nothing_is_held_from_whoever_keeps_touching_it() -> None:
+    outcome = (NodeId("art-a"),)
+    one = candidate(consent=READY, outcomes=outcome)
+
+    held = shown(one, PERSON, worked_on(3))
+
+    assert (held.suggest, held.ready, held.signals.front, held.units) == (Suggest.TRIAGE, Ready.HUMAN, 0, 0)
+    assert "held" in held.why
+    for free in (
+        shown(one, PERSON, worked_on(2)),
+        shown(candidate(consent=READY), PERSON, worked_on(3)),
+        shown(candidate(type="issue", consent=READY, outcomes=outcome), PERSON, worked_on(3)),
+    ):
+        assert (free.suggest, free.ready) == (Suggest.DISPATCH, Ready.AGENT)
+        assert free.signals.front > 0
+    blocked = shown(
+        candidate(outcomes=outcome, blocked_by=(NodeId("task-b"),)), PERSON, replace(worked_on(3), include_blocked=True)
+    )
+    assert blocked.suggest is Suggest.BLOCKED
+
+
+@pytest.mark.parametrize(
+    "changes, suggest",
+    [
+        ({"edges": 2, "stale_edges": 1, "consent": READY}, Suggest.CLOSE),
+        ({"edges": 3, "stale_edges": 1, "consent": READY}, Suggest.DISPATCH),
+        ({"edges": 2, "stale_edges": 1, "blocked_by": (NodeId("task-b"),)}, Suggest.CLOSE),
+        ({"blocked_by": (NodeId("task-b"),), "consent": READY}, Suggest.BLOCKED),
+        ({"consent": READY}, Suggest.DISPATCH),
+        ({}, Suggest.DO),
+        ({"type": "schema", "status": "proposed"}, Suggest.APPROVE),
+    ],
+)
+def test_the_first_reason_decides_what_is_suggested(changes: dict[str, Any], suggest: Suggest) -> None:
+    assert shown(candidate(**changes), PERSON, Scope(include_blocked=True)).suggest is suggest
+
+
+def test_a_proposed_schema_is_ranked_by_itself_and_its_age_and_is_for_nobody_in_particular() -> None:
+    proposal = shown(
+        candidate(type="schema", status="proposed", priority="p1", blocking=4, born=days_ago(45), needed_by=TODAY)
+    )
+
+    assert (proposal.score, proposal.readiness, proposal.ready) == (6.5, None, None)
+    assert proposal.why.startswith("proposed")
+
+
+def test_what_the_index_keeps_is_the_score_of_whoever_did_nothing_to_it() -> None:
+    one = candidate(consent=READY, priority="p2", blocking=1, heat=1, born=days_ago(42))
+
+    kept = keep(one, NOW)
+
+    assert ranking.units_on(ranking.day_number(TODAY), pace=1, place=kept.place) == shown(one).units
+    assert (kept.lane, kept.ready, kept.busy) == (ranking.lane(Ready.AGENT, 1, blocked=False), Ready.AGENT, False)
+    assert kept.turns == ranking.day_number(TODAY) + 48
+
+
+@pytest.mark.parametrize(
+    "one, lane",
+    [
+        (candidate(retired=True), None),
+        (candidate(archived=True), ranking.ARCHIVED),
+        (candidate(execution="pipelines/r1"), ranking.GATING),
+        (candidate(wake=TODAY + timedelta(days=2)), ranking.DORMANT),
+        (candidate(blocked_by=(NodeId("task-b"),)), ranking.lane(Ready.UNTRIAGED, 1, blocked=True)),
+        (candidate(type="schema", status="proposed"), ranking.lane(None, 1, blocked=False)),
+    ],
+)
+def test_what_only_is_counted_has_a_lane_of_its_own(one: Candidate, lane: int | None) -> None:
+    assert keep(one, NOW).lane == lane

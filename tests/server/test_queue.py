@@ -11,8 +11,9 @@ import pytest
 
 from batonpass.core.errors import LeaseLost
 from batonpass.server.app import create_app
-from batonpass.server.services import queue as service
+from batonpass.server.services import paging
 from batonpass.store import queue as stored
+from batonpass.store import ranking as ranked
 from batonpass.store.open import open_store
 from batonpass.testing import points
 from batonpass.testing.clock import ManualClock
@@ -70,7 +71,7 @@ async def other_server(
 # Pages
 
 
-async def test_a_page_is_ordered_by_priority_then_age_then_id(server: InProcessServer) -> None:
+async def test_a_page_is_ordered_by_score_then_age_then_id(server: InProcessServer) -> None:
     await put(
         server,
         task("young", date="2026-05-30"),
@@ -83,7 +84,7 @@ async def test_a_page_is_ordered_by_priority_then_age_then_id(server: InProcessS
 
     first = await ids(server)
 
-    assert first == ["task-high", "task-low", "task-old", "task-a", "task-b", "task-young"]
+    assert first == ["task-high", "task-old", "task-a", "task-b", "task-low", "task-young"]
     assert await ids(server) == first
 
 
@@ -123,7 +124,7 @@ async def test_an_item_has_every_field_of_its_shape(server: InProcessServer) -> 
     await put(server, task("b", priority="p2", needed_by="2026-06-11", profile="profile-x", status="open"))
     await put(server, task("c", edges=[{"type": "blocks", "to": "task-b"}]), ready=False)
 
-    shown = await server.ask("GET", "/v1/queue?include_blocked=1&limit=1")
+    shown = await server.ask("GET", "/v1/queue?include_blocked=1&readiness=agent")
 
     assert shown["items"] == [
         {
@@ -133,19 +134,19 @@ async def test_an_item_has_every_field_of_its_shape(server: InProcessServer) -> 
             "status": "open",
             "project": "demo",
             "priority": "p2",
-            "score": 2.0,
+            "score": 4.0,
             "signals": {
                 "blocking": 0,
                 "blocked_by": 1,
-                "front": 0,
-                "heat": 0,
+                "front": 1,
+                "heat": 1,
                 "staleness": 0.0,
                 "age_days": 0,
                 "needed_by_days": 10,
             },
             "suggest": "blocked",
             "why": "agent-ready: marked ready by Ada Admin <ada@example.org>; p2 by Ada Admin"
-            " <ada@example.org>; blocked by task-c; due in 10 d; 0 d old",
+            " <ada@example.org>; blocked by task-c; due in 10 d; front: 1 of your writes in 7 d; heat: 1 in 30 d; 0 d old",
             "readiness": "agent",
             "readiness_reasons": ["marked ready by Ada Admin <ada@example.org>"],
             "blocked_by": ["task-c"],
@@ -218,7 +219,7 @@ async def test_an_assignee_read_lists_what_is_routed_to_somebody_whatever_its_st
 async def test_a_page_reads_on_until_it_is_full_and_only_the_counts_are_capped(
     server: InProcessServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service, "SCANNED_MAX", 20)
+    monkeypatch.setattr(paging, "COUNTED_MAX", 20)
     await put(server, *(task(f"{n:03}", priority="p1") for n in range(70)), ready=False)
     await put(server, task("ready", priority="p3"), task("last", priority="p3"))
 
@@ -245,7 +246,7 @@ async def test_a_page_reads_on_until_it_is_full_and_only_the_counts_are_capped(
 async def test_ones_own_reservation_comes_first_wherever_it_ranks(
     server: InProcessServer, seven: str, nine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service, "SCANNED_MAX", 20)
+    monkeypatch.setattr(paging, "COUNTED_MAX", 20)
     await put(server, *(task(f"{n:03}", priority="p1") for n in range(60)), ready=False)
     await put(server, task("kept", priority="p3"), task("theirs", priority="p3"))
     await server.ask("POST", "/v1/nodes/task-kept/reserve", {}, token=seven)
@@ -256,19 +257,6 @@ async def test_ones_own_reservation_comes_first_wherever_it_ranks(
     assert await ids(server, "?limit=1&project=other", token=seven) == []
     assert (await ids(server, "?limit=100", token=seven)).count("task-kept") == 1
     assert (await take(server, seven, accept="open"))["item"]["id"] == "task-kept"
-
-
-async def test_of_many_reservations_those_beyond_the_first_stay_where_they_rank(
-    server: InProcessServer, seven: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(stored, "RESERVED_MAX", 1)
-    await put(server, task("a", priority="p1", requires=["human"]), task("b", priority="p2"), task("c", priority="p1"))
-    for name in ("a", "b"):
-        await server.ask("POST", f"/v1/nodes/task-{name}/reserve", {}, token=seven)
-
-    assert sorted(await ids(server, token=seven)) == ["task-a", "task-b", "task-c"]
-    taken = [(await take(server, seven))["item"]["id"] for _ in range(2)]
-    assert taken == ["task-c", "task-b"]
 
 
 async def test_a_reservation_of_somebody_else_is_not_put_first_in_an_assignee_read(
@@ -410,8 +398,8 @@ async def test_a_launch_that_asks_while_its_claim_is_being_renewed_gets_it_a_mom
 async def test_next_looks_beyond_what_nobody_has_sorted(
     server: InProcessServer, seven: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stored, "WINDOW_FIRST", 5)
-    monkeypatch.setattr(stored, "WINDOW_MAX", 20)
+    monkeypatch.setattr(ranked, "WINDOW_FIRST", 5)
+    monkeypatch.setattr(ranked, "WINDOW_MAX", 20)
     await put(server, *(task(f"{n:03}", priority="p1") for n in range(60)), ready=False)
     await put(server, task("ready", priority="p3"))
 
@@ -422,21 +410,19 @@ async def test_next_looks_beyond_what_nobody_has_sorted(
 async def test_next_reads_a_few_items_at_a_time_and_one_under_the_writers_turn(
     server: InProcessServer, seven: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stored, "WINDOW_FIRST", 5)
-    monkeypatch.setattr(stored, "WINDOW_MAX", 20)
     await put(server, *(task(f"{n:02}", priority="p1") for n in range(50)), ready=False)
-    await put(server, task("ready", priority="p3"))
+    await put(server, *(task(f"ready-{n:02}", priority="p3") for n in range(20)))
     read: list[tuple[bool, int]] = []
     candidates = stored.candidates
 
-    async def noting(tx: Any, nodes: Any) -> Any:  # noqa: ANN401 — passed on
+    async def noting(tx: Any, nodes: Any, now: Any) -> Any:  # noqa: ANN401 — passed on
         read.append((hasattr(tx, "put"), len(nodes)))
-        return await candidates(tx, nodes)
+        return await candidates(tx, nodes, now)
 
     monkeypatch.setattr(stored, "candidates", noting)
     await take(server, seven)
 
-    assert [count for writing, count in read if not writing and count] == [5, 10, 20, 16]
+    assert [count for writing, count in read if not writing and count] == [8]
     assert [count for writing, count in read if writing] == [1]
 
 

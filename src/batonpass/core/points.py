@@ -16,6 +16,8 @@ POINTS: Final = frozenset(
     # server
     "tx.begun lease.locked lease.clock_read lease.decided lease.written edge.written event.written"
     " idem.inserted fence.checked next.chosen next.picked next.relocked commit.sent commit.returned"
+    # the queue's index, after the change
+    " rank.noted rank.derived rank.refreshed"
     # the coalescing queue and SQLite's group commit
     " batch.taken batch.locked batch.returned"
     " group.opened member.begun member.released group.committing group.committed"

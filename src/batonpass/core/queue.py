@@ -7,35 +7,30 @@ hides. `queue/next` takes by the same judgement, under the item's lock.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from datetime import date
 from enum import StrEnum
 from typing import Final, assert_never
 
-from batonpass.core import readiness
+from batonpass.core import ranking, readiness
 from batonpass.core.clock import moment
+from batonpass.core.eligibility import Hidden, Scope
 from batonpass.core.identity import Principal
 from batonpass.core.ids import Instant, NodeId
 from batonpass.core.leases import Kind, Lease, is_own
 from batonpass.core.node_types import NODE_TYPES
+from batonpass.core.ranking import Placed, Signals
 from batonpass.core.readiness import Readiness, Ready
 
-PRIORITY_BUMP: Final = {"p1": 6.0, "p2": 3.0, "p3": 1.0}
-PER_BLOCKED: Final = 3.0
-AGE_DAYS_PER_POINT: Final = 30
-AGE_POINTS_MAX: Final = 3.0
-URGENT_WITHIN_DAYS: Final = 30
-URGENCY_ON_THE_DAY: Final = 3.0
-URGENCY_MAX: Final = 5.0
+STALE_FROM: Final = 0.5
+"""From which share of edges that lead nowhere on an item is to be closed (companion 3.5)."""
+HELD_ABOVE: Final = 2
+"""How many of the viewer's own writes in a week an item has to have before it can be held (companion 3.6)."""
 
 
 class Suggest(StrEnum):
-    """What to do with an item: the protocol's whole vocabulary.
-
-    Triage, close and approve are what the ranking says of held items, stale
-    ones and proposed schemas; nothing here says them until it is whole.
-    """
+    """What to do with an item: the protocol's whole vocabulary."""
 
     DO = "do"
     DISPATCH = "dispatch"
@@ -52,18 +47,9 @@ class Accept(StrEnum):
     OPEN = "open"
 
 
-class Hidden(StrEnum):
-    """Why a page leaves an item out; each is also a counter of the envelope."""
-
-    DORMANT = "dormant"
-    LEASED = "leased"
-    RESERVED = "reserved"
-    BLOCKED = "blocked"
-
-
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A live queueable node and everything its place in the queue depends on, read in one transaction."""
+    """A queueable node and everything its place in the queue depends on, read in one transaction."""
 
     id: NodeId
     type: str
@@ -84,91 +70,168 @@ class Candidate:
     findings: tuple[NodeId, ...]
     resolved: bool = False
     retired: bool = False
+    """Whether it is dead by its status, or superseded."""
     paused: bool = False
     """Whether its project's policy lets nobody claim anything at present (D41)."""
+    archived: bool = False
+    """Whether its repository or project is."""
+    execution: str | None = None
+    """The pipeline that has it until it is settled (D24a)."""
+    heat: int = 0
+    edges: int = 0
+    stale_edges: int = 0
+    cold_neighbors: int = 0
+    outcomes: tuple[NodeId, ...] = ()
+    """What was written about it and resolves nothing, see `readiness.Facts.held`; read only where it can matter."""
 
     @property
     def assigned_agents(self) -> tuple[NodeId, ...]:
         """Return the agents the item is routed to by hand."""
         return tuple(routing.to for routing in self.ready.routings if routing.to_agent)
 
+    @property
+    def proposal(self) -> bool:
+        """Whether it is a proposed schema, which is to be approved rather than worked on."""
+        return self.type == "schema"
 
-@dataclass(frozen=True, slots=True)
-class Signals:
-    """The raw values behind a score.
+    @property
+    def gone(self) -> bool:
+        """Whether it is no item any more: done or given up. While a pipeline has it, only giving up counts (D24a)."""
+        if self.execution is not None:
+            return self.status is not None and self.status in NODE_TYPES[self.type].non_resolving
+        return self.retired or self.resolved
 
-    `front`, `heat` and `staleness` are 0 until the ranking is whole: nothing
-    counts activity or dangling edges yet.
-    """
+    @property
+    def staleness(self) -> float:
+        """Return which share of its edges leads to nothing, or to what has been superseded."""
+        return self.stale_edges / self.edges if self.edges else 0.0
 
-    blocking: int
-    blocked_by: int
-    age_days: int
-    needed_by_days: int | None
-    front: int = 0
-    heat: int = 0
-    staleness: float = 0.0
+    def signals(self, today: date, *, front: int = 0) -> Signals:
+        """Return the values behind its score on a day."""
+        return Signals(
+            blocking=self.blocking,
+            blocked_by=len(self.blocked_by),
+            age_days=max(0, (today - moment(self.born).date()).days),
+            needed_by_days=(self.needed_by - today).days if self.needed_by is not None else None,
+            front=front,
+            heat=self.heat,
+            staleness=round(self.staleness, 2),
+            cold_neighbors=self.cold_neighbors,
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A candidate as a viewer sees it."""
+    """A candidate as a viewer sees it. `readiness` is None for a proposal, which is outside it."""
 
     candidate: Candidate
-    readiness: Readiness
+    readiness: Readiness | None
     suggest: Suggest
     signals: Signals
-    score: float
+    units: int
+    """The score as it is ordered by, in units of the ranking."""
     why: str
     lease: Lease | None
     """The viewer's own live lease or reservation, or anybody's in an assignee read."""
 
+    @property
+    def score(self) -> float:
+        """Return the score as it is shown."""
+        return ranking.points(self.units)
+
+    @property
+    def ready(self) -> Ready | None:
+        """Return whom it is for."""
+        return self.readiness.value if self.readiness is not None else None
+
 
 @dataclass(frozen=True, slots=True)
-class Scope:
-    """How a page is read. `everything` also lists blocked items and what others hold (an assignee read)."""
+class Kept:
+    """What the queue's index keeps of a candidate; `lane` is None for one that is no item any more."""
 
-    include_blocked: bool = False
-    everything: bool = False
+    id: NodeId
+    type: str
+    project: str | None
+    ready: Ready | None
+    blockers: int
+    base: int
+    born: Instant
+    lane: int | None
+    place: int
+    turns: int
+    stale: bool
+    busy: bool
 
 
 def judge(candidate: Candidate, viewer: Principal, now: Instant, scope: Scope) -> Item | Hidden:
     """Return the candidate as `viewer` sees it at `now`, or why it is left out."""
     today = moment(now).date()
-    held = candidate.lease is not None and candidate.lease.anchored(now).in_force(now)
-    lease = candidate.lease if held else None
-    if candidate.wake is not None and candidate.wake > today:
-        return Hidden.DORMANT
-    if lease is not None and not is_own(lease, viewer) and not scope.everything:
-        return Hidden.RESERVED if lease.kind is Kind.RESERVATION else Hidden.LEASED
-    if candidate.blocked_by and not (scope.include_blocked or scope.everything):
-        return Hidden.BLOCKED
-    derived = readiness.derive(candidate.ready)
-    signals = Signals(
-        blocking=candidate.blocking,
-        blocked_by=len(candidate.blocked_by),
-        age_days=max(0, (today - moment(candidate.born).date()).days),
-        needed_by_days=(candidate.needed_by - today).days if candidate.needed_by is not None else None,
-    )
+    lease = live_lease(candidate, now)
+    if (why_not := _hidden(candidate, viewer, today, scope, lease=lease)) is not None:
+        return why_not
+    front = scope.front.get(candidate.id, 0)
+    held = front > HELD_ABOVE and holds(candidate)
+    signals = candidate.signals(today, front=0 if held else front)
+    derived = None if candidate.proposal else readiness.derive(replace(candidate.ready, held=held))
     return Item(
         candidate,
         derived,
-        suggest=_suggest(candidate, derived),
+        suggest=_suggest(candidate, derived, held=held),
         signals=signals,
-        score=score(candidate.priority, signals),
-        why=_why(candidate, derived, signals, lease=lease, viewer=viewer),
+        units=ranking.score(candidate.priority, signals, proposal=candidate.proposal),
+        why="; ".join(_why(candidate, derived, signals, lease=lease, viewer=viewer)),
         lease=lease,
     )
 
 
+def live_lease(candidate: Candidate, now: Instant) -> Lease | None:
+    """Return the candidate's lease or reservation if it is in force."""
+    held = candidate.lease is not None and candidate.lease.anchored(now).in_force(now)
+    return candidate.lease if held else None
+
+
+def holds(candidate: Candidate) -> bool:
+    """Whether an outcome that resolves nothing stands on an open task with nothing in its way (companion 3.6)."""
+    unfinished = candidate.type == "task" and not (candidate.retired or candidate.resolved)
+    return unfinished and not candidate.blocked_by and bool(candidate.outcomes)
+
+
+def keep(candidate: Candidate, now: Instant) -> Kept:
+    """Return what the index is to keep of a candidate at `now`: its place for viewers who did nothing to it."""
+    today = moment(now).date()
+    ready = None if candidate.proposal else readiness.derive(candidate.ready).value
+    signals = candidate.signals(today)
+    where = ranking.placed(
+        ranking.score(candidate.priority, signals, proposal=candidate.proposal),
+        today=ranking.day_number(today),
+        born=ranking.day_number(moment(candidate.born).date()),
+        due=_day(candidate.needed_by) if not candidate.proposal else None,
+        wakes=_day(candidate.wake),
+    )
+    return Kept(
+        id=candidate.id,
+        type=candidate.type,
+        project=candidate.project,
+        ready=ready,
+        blockers=len(candidate.blocked_by),
+        base=ranking.base(candidate.priority, signals),
+        born=candidate.born,
+        lane=_lane(candidate, ready, where, today),
+        place=where.place,
+        turns=where.turns,
+        stale=candidate.staleness >= STALE_FROM,
+        busy=candidate.lease is not None and candidate.lease.kind is not Kind.NONE,
+    )
+
+
 def order(item: Item, viewer: Principal) -> tuple[bool, int, Instant, NodeId]:
-    """Return the place of an item on a page of `viewer`: its own reservations first (D14), then priority, then age.
+    """Return the place of an item on a page of `viewer`: its own reservations first (D14), then by score, age and id.
 
     An assignee read also shows what others have reserved; that stays where it ranks.
     """
     lease = item.lease
     first = lease is not None and lease.kind is Kind.RESERVATION and is_own(lease, viewer)
-    return (not first, rank(item.candidate.priority), item.candidate.born, item.candidate.id)
+    return (not first, -item.units, item.candidate.born, item.candidate.id)
 
 
 def rank(priority: str | None) -> int:
@@ -184,7 +247,7 @@ def may_take(candidate: Candidate, taker: Principal, accept: Accept, now: Instan
     """
     if not NODE_TYPES[candidate.type].claimable:
         return f"a {candidate.type} is not work"
-    if candidate.resolved or candidate.retired:
+    if candidate.gone:
         return "already resolved or retired"
     shown = judge(candidate, taker, now, Scope())
     if isinstance(shown, Hidden):
@@ -195,6 +258,7 @@ def may_take(candidate: Candidate, taker: Principal, accept: Accept, now: Instan
         return "a question is a person's to answer"
     if candidate.assigned_agents and NodeId(taker.id) not in candidate.assigned_agents:
         return f"assigned to {', '.join(candidate.assigned_agents)}"
+    assert shown.readiness is not None, candidate
     match shown.readiness.value:
         case Ready.HUMAN:
             return f"needs a human: {'; '.join(shown.readiness.reasons)}"
@@ -206,55 +270,102 @@ def may_take(candidate: Candidate, taker: Principal, accept: Accept, now: Instan
             assert_never(shown.readiness.value)
 
 
-def score(priority: str | None, signals: Signals) -> float:
-    """Return the score of what is known of an item, to two decimals (companion 3.5)."""
-    points = PRIORITY_BUMP.get(priority or "", 0.0)
-    points += PER_BLOCKED * (signals.blocking - signals.blocked_by)
-    points += min(signals.age_days / AGE_DAYS_PER_POINT, AGE_POINTS_MAX)
-    return round(points + urgency(signals.needed_by_days), 2)
-
-
-def urgency(needed_by_days: int | None) -> float:
-    """Return how much a due date adds: nothing a month ahead, 3 on the day, 5 a month after."""
-    if needed_by_days is None or needed_by_days >= URGENT_WITHIN_DAYS:
-        return 0.0
-    if needed_by_days >= 0:
-        return URGENCY_ON_THE_DAY * (URGENT_WITHIN_DAYS - needed_by_days) / URGENT_WITHIN_DAYS
-    overdue = min(-needed_by_days, URGENT_WITHIN_DAYS)
-    return URGENCY_ON_THE_DAY + (URGENCY_MAX - URGENCY_ON_THE_DAY) * overdue / URGENT_WITHIN_DAYS
-
-
-def _suggest(candidate: Candidate, derived: Readiness) -> Suggest:
-    if candidate.blocked_by:
+def suggested(ready: Ready | None, *, blocked: bool, stale: bool) -> Suggest:
+    """Return what to do with an item that nothing holds: of the reasons, the first that applies."""
+    if ready is None:
+        return Suggest.APPROVE
+    if stale:
+        return Suggest.CLOSE
+    if blocked:
         return Suggest.BLOCKED
-    return Suggest.DISPATCH if derived.value is Ready.AGENT else Suggest.DO
+    return Suggest.DISPATCH if ready is Ready.AGENT else Suggest.DO
 
 
-def _why(candidate: Candidate, derived: Readiness, signals: Signals, *, lease: Lease | None, viewer: Principal) -> str:
-    clauses: list[str] = []
-    match derived.value:
-        case Ready.HUMAN:
-            clauses.append(f"needs human: {', '.join(derived.reasons)}")
-        case Ready.AGENT:
-            clauses.append(f"agent-ready: {', '.join(derived.reasons)}")
-        case Ready.UNTRIAGED:
-            clauses += derived.ignored
-        case _:
-            assert_never(derived.value)
+def day(text: str | None) -> date | None:
+    """Return a stored YYYY-MM-DD as a date."""
+    return date.fromisoformat(text) if text is not None else None
+
+
+def _hidden(
+    candidate: Candidate, viewer: Principal, today: date, scope: Scope, *, lease: Lease | None
+) -> Hidden | None:
+    """Return the first filter that an item does not pass, in the order of companion 3.4.
+
+    What is done comes first, so that only what would be listed otherwise counts as archived.
+    """
+    if candidate.gone:
+        return Hidden.GONE
+    if candidate.archived:
+        return Hidden.ARCHIVED
+    if candidate.execution is not None and not scope.everything:
+        return Hidden.GATING
+    if candidate.wake is not None and candidate.wake > today:
+        return Hidden.DORMANT
+    if scope.mutes.cover(candidate.id, candidate.project):
+        return Hidden.MUTED
+    if lease is not None and not is_own(lease, viewer) and not scope.everything:
+        return Hidden.RESERVED if lease.kind is Kind.RESERVATION else Hidden.LEASED
+    if candidate.blocked_by and not (scope.include_blocked or scope.everything):
+        return Hidden.BLOCKED
+    return None
+
+
+def _lane(candidate: Candidate, ready: Ready | None, where: Placed, today: date) -> int | None:
+    if candidate.gone:
+        return None
+    if candidate.archived:
+        return ranking.ARCHIVED
+    if candidate.execution is not None:
+        return ranking.GATING
+    if candidate.wake is not None and candidate.wake > today:
+        return ranking.DORMANT
+    return ranking.lane(ready, where.pace, blocked=bool(candidate.blocked_by))
+
+
+def _suggest(candidate: Candidate, derived: Readiness | None, *, held: bool) -> Suggest:
+    ready = derived.value if derived is not None else None
+    found = suggested(ready, blocked=bool(candidate.blocked_by), stale=candidate.staleness >= STALE_FROM)
+    return Suggest.TRIAGE if held and found in {Suggest.DO, Suggest.DISPATCH} else found
+
+
+def _why(
+    candidate: Candidate, derived: Readiness | None, signals: Signals, *, lease: Lease | None, viewer: Principal
+) -> Iterator[str]:
+    yield from _whom_for(derived)
     if candidate.priority is not None:
-        clauses.append(f"{candidate.priority} by {candidate.priority_by or 'source unrecorded'}")
+        yield f"{candidate.priority} by {candidate.priority_by or 'source unrecorded'}"
     if candidate.blocked_by:
-        clauses.append(f"blocked by {', '.join(candidate.blocked_by)}")
+        yield f"blocked by {', '.join(candidate.blocked_by)}"
     if signals.blocking:
-        clauses.append(f"blocks {signals.blocking}")
+        yield f"blocks {signals.blocking}"
     if signals.needed_by_days is not None:
-        clauses.append(_due(signals.needed_by_days))
-    clauses.append(f"{signals.age_days} d old")
+        yield _due(signals.needed_by_days)
+    if signals.front:
+        yield f"front: {signals.front} of your writes in 7 d"
+    if signals.heat:
+        yield f"heat: {signals.heat} in 30 d"
+    yield f"{signals.age_days} d old"
+    if signals.staleness >= STALE_FROM:
+        yield f"{candidate.stale_edges} of {candidate.edges} edges lead nowhere"
     if lease is not None:
         state = "reserved" if lease.kind is Kind.RESERVATION else "in progress"
         whose = "your claim" if is_own(lease, viewer) else f"by {lease.holder_name or lease.holder}"
-        clauses.append(f"{state} ({whose})")
-    return "; ".join(clauses)
+        yield f"{state} ({whose})"
+
+
+def _whom_for(derived: Readiness | None) -> Iterator[str]:
+    if derived is None:
+        yield "proposed: to be approved by somebody else"
+        return
+    match derived.value:
+        case Ready.HUMAN:
+            yield f"needs human: {', '.join(derived.reasons)}"
+        case Ready.AGENT:
+            yield f"agent-ready: {', '.join(derived.reasons)}"
+        case Ready.UNTRIAGED:
+            yield from derived.ignored
+        case _:
+            assert_never(derived.value)
 
 
 def _due(days: int) -> str:
@@ -263,14 +374,5 @@ def _due(days: int) -> str:
     return f"due in {days} d" if days > 0 else f"{-days} d overdue"
 
 
-def day(text: str | None) -> date | None:
-    """Return a stored YYYY-MM-DD as a date."""
-    return date.fromisoformat(text) if text is not None else None
-
-
-def count_by(values: Sequence[str | None]) -> dict[str, int]:
-    """Return how often each value occurs, most often first; None counts as `none`."""
-    counts: dict[str, int] = {}
-    for value in values:
-        counts[value or "none"] = counts.get(value or "none", 0) + 1
-    return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
+def _day(day: date | None) -> int | None:
+    return ranking.day_number(day) if day is not None else None

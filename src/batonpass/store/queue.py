@@ -1,20 +1,19 @@
-"""The queue's reads: its order, a window at a time, the facts of nodes, and the pick under a lock.
+"""The facts of items, from which the law judges them, and the pick of one under a lock (D15, D16).
 
-Eligibility is core's to judge, on the facts of a node; here the queue is only
-read in its order, from one place to the next, as far as the reader wants.
+In which order they come is `store.ranking`'s. Whoever shows or takes an item
+reads its facts here, in the snapshot it answers from or under the item's lock.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from typing import Final
 
-from batonpass.core import readiness
-from batonpass.core.identity import Principal
+from batonpass.core import ranking, readiness
+from batonpass.core.clock import micros
 from batonpass.core.ids import HolderId, Instant, NodeId, Resource
 from batonpass.core.leases import LockedLease
 from batonpass.core.policy import Policy
@@ -22,113 +21,40 @@ from batonpass.core.queue import Candidate, day
 from batonpass.store.base import Reader, Retry, Row, Tx, as_json, q
 from batonpass.store.leases import lease_row, locked_row, policies, policies_asked
 
-NODE_COLUMNS: Final = 19
+NODE_COLUMNS: Final = 25
 """How many columns of a facts row are the node's; the lease's follow."""
-WINDOW_FIRST: Final = 32
-WINDOW_MAX: Final = 64
-"""How many nodes are read at a time. SQLite is read on the event loop, which stands still for so many."""
-RESERVED_MAX: Final = 200
-"""How many reservations of one's own are put first; whoever has more finds the others where they rank."""
+HEAT_WITHIN: Final = timedelta(days=30)
+HEAT_MAX: Final = 1000
+"""For how long work on an item keeps it warm, and how much of it is counted."""
+COLD_AFTER: Final = timedelta(days=30)
+WEAK_EDGES: Final = ("resolves", "answers", "relates-to", "derived-from", "mentions")
+"""Edges that make nothing an outcome of what they lead to (companion 3.6)."""
+CYCLE_DEPTH_MAX: Final = 16
+CYCLE_NODES_MAX: Final = 1000
+"""How far up a ring of blockers is followed; a longer one is not recognized as one, and blocks all the same."""
 
 
-@dataclass(frozen=True, slots=True)
-class Narrow:
-    """Which nodes of the queue a reader wants; None is all of them.
-
-    Of what is read in windows, `unclaimed_at` leaves out what is claimed then.
-    """
-
-    project: str | None = None
-    types: tuple[str, ...] | None = None
-    exclude_types: tuple[str, ...] = ()
-    assignee: str | None = None
-    unclaimed_at: Instant | None = None
-
-    def params(self) -> dict[str, object]:
-        """Return the parameters of a statement that reads the queue's order."""
-        return {
-            "project": self.project,
-            "types": as_json(self.types) if self.types is not None else None,
-            "exclude_types": as_json(self.exclude_types),
-            "assignee": self.assignee,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A place in the queue's order: behind the node with this id."""
-
-    rank: int
-    born: Instant
-    id: str
-
-
-START: Final = Place(0, Instant(0), "")
-"""Before everything: ranks begin at 1."""
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """Nodes that follow each other in the queue; `last` says that none follow them."""
-
-    ids: tuple[NodeId, ...]
-    end: Place
-    last: bool
-
-
-def sizes() -> Iterator[int]:
-    """Yield how many nodes to read next: few for whoever finds something soon, more for whoever has to go on."""
-    size = WINDOW_FIRST
-    while True:
-        yield size
-        size = min(2 * size, WINDOW_MAX)
-
-
-async def window(tx: Reader, narrow: Narrow, after: Place, size: int) -> Window:
-    """Return the next `size` nodes behind a place. The event loop runs in between, so never inside a write (D42)."""
-    await asyncio.sleep(0)
-    statement = "queue.window" if narrow.project is None else "queue.window_in"
-    (rows,) = await tx.fetch(
-        q(statement, **narrow.params(), unclaimed_at=narrow.unclaimed_at, **asdict(after), most=size + 1)
-    )
-    places = [Place(rank, born, node) for node, rank, born in rows[:size]]
-    return Window(
-        ids=tuple(NodeId(place.id) for place in places),
-        end=places[-1] if places else after,
-        last=len(rows) <= size,
-    )
-
-
-async def windows(tx: Reader, narrow: Narrow) -> AsyncIterator[Window]:
-    """Yield the whole queue of one snapshot, window by window."""
-    after = START
-    for size in sizes():
-        found = await window(tx, narrow, after, size)
-        yield found
-        if found.last:
-            return
-        after = found.end
-
-
-async def reserved(tx: Reader, narrow: Narrow, viewer: Principal, now: Instant) -> tuple[NodeId, ...]:
-    """Return the nodes that `viewer`, or for a person one of its agents, has reserved, in the queue's order (D14)."""
-    owner = viewer.person if viewer.is_person else None
-    (rows,) = await tx.fetch(
-        q("queue.reserved", holder=viewer.id, owner=owner, now=now, **narrow.params(), most=RESERVED_MAX)
-    )
-    return tuple(NodeId(row[0]) for row in rows)
-
-
-async def candidates(tx: Reader, ids: Sequence[NodeId]) -> list[Candidate]:
+async def candidates(tx: Reader, ids: Sequence[NodeId], now: Instant) -> list[Candidate]:
     """Return these nodes with all their facts, in the order of `ids`; what is not a node is left out."""
     if not ids:
         return []
     wanted = as_json(ids)
     facts, routings, blockers, blocking, questions, findings, policy_rows = await tx.fetch(
-        q("queue.facts", ids=wanted),
+        q(
+            "queue.facts",
+            ids=wanted,
+            heat_since=now - micros(HEAT_WITHIN),
+            heat_most=HEAT_MAX,
+            cold_before=now - micros(COLD_AFTER),
+        ),
         q("queue.routings", ids=wanted),
         q("queue.blockers", ids=wanted),
-        q("queue.blocking", ids=wanted),
+        q(
+            "queue.blocking",
+            ids=wanted,
+            depth=ranking.BLOCKING_DEPTH_MAX,
+            most=ranking.BLOCKING_DEPTH_MAX * ranking.BLOCKING_MAX,
+        ),
         q("queue.questions", ids=wanted),
         q("queue.findings", ids=wanted),
         policies_asked(),
@@ -138,13 +64,13 @@ async def candidates(tx: Reader, ids: Sequence[NodeId]) -> list[Candidate]:
     for src, dst, to_agent, by_person in routings:
         by_src[src].append(readiness.Routing(NodeId(dst), bool(to_agent), bool(by_person)))
     blocked_by, asked, found = _grouped(blockers), _grouped(questions), _grouped(findings)
-    blocks = {row[0]: row[1] for row in blocking}
+    blocks = {row[0]: min(row[1], ranking.BLOCKING_MAX) for row in blocking}
     by_id = {
         row[0]: _candidate(
             row,
             routings=by_src[row[0]],
             blocked_by=blocked_by[row[0]],
-            blocking=blocks.get(row[0], 0),
+            blocking=blocks[row[0]],
             questions=asked[row[0]],
             findings=found[row[0]],
             policy=in_force.for_project(row[4]),
@@ -152,6 +78,20 @@ async def candidates(tx: Reader, ids: Sequence[NodeId]) -> list[Candidate]:
         for row in facts
     }
     return [by_id[node] for node in ids if node in by_id]
+
+
+async def outcomes(tx: Reader, ids: Iterable[NodeId]) -> dict[str, list[NodeId]]:
+    """Return what was written about each of these nodes and resolves nothing (companion 3.6)."""
+    (rows,) = await tx.fetch(q("queue.outcomes", ids=as_json(sorted(ids)), weak=as_json(WEAK_EDGES)))
+    return _grouped(rows)
+
+
+async def in_cycles(tx: Reader, ids: Iterable[NodeId]) -> frozenset[NodeId]:
+    """Return which of these nodes are blocked by themselves, round about: an import may have brought that (D41)."""
+    (rows,) = await tx.fetch(
+        q("queue.cycles", ids=as_json(sorted(ids)), depth=CYCLE_DEPTH_MAX, most=CYCLE_NODES_MAX)
+    )
+    return frozenset(NodeId(row[0]) for row in rows)
 
 
 async def pick(tx: Tx, ids: Sequence[NodeId]) -> LockedLease | None:
@@ -204,7 +144,8 @@ def _candidate(
     policy: Policy,
 ) -> Candidate:
     (node, kind, title, status, project, priority, priority_by, priority_via, born, wake, needed_by) = row[:11]
-    profile, requires, stamp, stamp_by, stamp_person, dead, superseded, resolved = row[11:NODE_COLUMNS]
+    profile, requires, stamp, stamp_by, stamp_person, dead, superseded, resolved = row[11:19]
+    archived, execution, heat, edges, stale_edges, cold_neighbors = row[19:NODE_COLUMNS]
     lease = lease_row(row[NODE_COLUMNS:]) if row[NODE_COLUMNS] is not None else None
     return Candidate(
         id=NodeId(node),
@@ -236,4 +177,10 @@ def _candidate(
         findings=tuple(findings),
         resolved=bool(resolved),
         retired=bool(dead) or bool(superseded),
+        archived=bool(archived),
+        execution=execution,
+        heat=heat,
+        edges=edges,
+        stale_edges=stale_edges,
+        cold_neighbors=cold_neighbors,
     )

@@ -14,7 +14,13 @@ from batonpass.wire.schemas import AnyId, AnyText, Label, Slug
 
 
 class SignalsBody(msgspec.Struct, omit_defaults=True):
-    """The raw values behind a score. `front`, `heat` and `staleness` are 0 until the ranking is whole."""
+    """The raw values behind a score.
+
+    `front` counts the viewing person's own changes of the item in a week,
+    `heat` everybody's in thirty days, both without its filing. `staleness` is
+    the share of its edges that lead nowhere, `cold_neighbors` how many of the
+    nodes they lead to nobody has changed for thirty days; neither weighs.
+    """
 
     blocking: int
     blocked_by: int
@@ -23,6 +29,7 @@ class SignalsBody(msgspec.Struct, omit_defaults=True):
     staleness: float
     age_days: int
     needed_by_days: int | None = None
+    cold_neighbors: int = 0
 
 
 class ItemBody(msgspec.Struct, omit_defaults=True):
@@ -41,6 +48,7 @@ class ItemBody(msgspec.Struct, omit_defaults=True):
     readiness: str | None = None
     readiness_reasons: list[str] | None = None
     blocked_by: list[str] | None = None
+    blocked_cycle: bool = False
     lease_state: Literal["in_progress", "reserved"] | None = None
     lease_by: str | None = None
     lease_by_name: str | None = None
@@ -52,8 +60,8 @@ class ItemBody(msgspec.Struct, omit_defaults=True):
 class QueueReply(msgspec.Struct, omit_defaults=True):
     """One page. Optional counters stand only when they are not zero.
 
-    The totals cover what was read for the page, at least the first thousand
-    items; with `counts_capped` there are more. The protocol's `questions`,
+    The totals cover the first thousand items; with `counts_capped` there are
+    more, and `counts=1` counts them all. The protocol's `questions`,
     `asked`, `findings`, `pending` and `reviews` are left out: no index leads
     to who filed or is to answer what, so counting them would read the graph.
     """
@@ -70,11 +78,15 @@ class QueueReply(msgspec.Struct, omit_defaults=True):
     counts_by_suggest: dict[str, int]
     counts_by_readiness: dict[str, int]
     generated_at: str
+    archived: int = 0
+    gating: int = 0
     dormant: int = 0
+    muted: int = 0
     leased: int = 0
     reserved: int = 0
     blocked: int = 0
     counts_capped: bool = False
+    project_warning: str | None = None
 
 
 class NextRequest(msgspec.Struct):
@@ -99,10 +111,10 @@ class NextReply(msgspec.Struct, omit_defaults=True):
     expires_in_ms: int | None = None
 
 
-def item_body(item: Item) -> ItemBody:
-    """Return `item` as it goes over the wire."""
+def item_body(item: Item, *, in_cycle: bool = False) -> ItemBody:
+    """Return `item` as it goes over the wire; `in_cycle` says that it blocks itself, round about."""
     candidate, lease = item.candidate, item.lease
-    triaged = item.readiness.value is not Ready.UNTRIAGED
+    derived = item.readiness if item.ready is not Ready.UNTRIAGED else None
     return ItemBody(
         id=candidate.id,
         title=candidate.title,
@@ -114,9 +126,10 @@ def item_body(item: Item) -> ItemBody:
         signals=_signals_body(item.signals),
         suggest=item.suggest,
         why=item.why,
-        readiness=item.readiness.value if triaged else None,
-        readiness_reasons=list(item.readiness.reasons) if triaged else None,
+        readiness=derived.value if derived is not None else None,
+        readiness_reasons=list(derived.reasons) if derived is not None else None,
         blocked_by=[str(node) for node in candidate.blocked_by] or None,
+        blocked_cycle=in_cycle,
         lease_state=None if lease is None else "reserved" if lease.kind is Kind.RESERVATION else "in_progress",
         lease_by=lease.holder if lease is not None else None,
         lease_by_name=lease.holder_name if lease is not None else None,
@@ -135,4 +148,5 @@ def _signals_body(signals: Signals) -> SignalsBody:
         staleness=signals.staleness,
         age_days=signals.age_days,
         needed_by_days=signals.needed_by_days,
+        cold_neighbors=signals.cold_neighbors,
     )

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from starlette.responses import Response
 
 from batonpass.core.clock import iso
+from batonpass.core.eligibility import Hidden
 from batonpass.core.errors import Invalid
 from batonpass.core.ids import NodeId, PersonId, json_type, parse_label, parse_node_id
 from batonpass.core.node_types import require_type
 from batonpass.core.nodes import parse_slug
-from batonpass.core.queue import Accept, Hidden, count_by
+from batonpass.core.queue import Accept
 from batonpass.core.readiness import Ready
 from batonpass.server.http.call import Call, flag, reply
 from batonpass.server.http.leases import expires_in_ms, whole_number
-from batonpass.server.services.queue import CANDIDATES_MAX, EXCLUDED_MAX, Page, View, Wish, require_few
+from batonpass.server.services.paging import Page, View
+from batonpass.server.services.queue import CANDIDATES_MAX, EXCLUDED_MAX, Wish, require_few
 from batonpass.wire import queue as wire
 from batonpass.wire.leases import lease_body_of
 
@@ -75,31 +77,34 @@ def _view(call: Call) -> View:
         include_blocked=flag(params, "include_blocked"),
         limit=whole_number(params.get("limit"), "limit", default=LIMIT_DEFAULT),
         offset=0 if offset == "0" else whole_number(offset, "offset", default=0),
+        count_all=flag(params, "counts"),
     )
 
 
 def _envelope(page: Page, asked: View) -> wire.QueueReply:
-    ranked, end = page.ranked, asked.offset + len(page.items)
-    more = end < len(ranked)
+    counts, end = page.counts, asked.offset + len(page.items)
     return wire.QueueReply(
-        items=[wire.item_body(item) for item in page.items],
-        count=len(ranked),
+        items=[wire.item_body(item, in_cycle=item.candidate.id in page.cycles) for item in page.items],
+        count=counts.total,
         offset=asked.offset,
         returned_count=len(page.items),
-        total_count=len(ranked),
-        truncated=more,
-        next_offset=end if more else None,
-        counts_by_type=count_by([item.candidate.type for item in ranked]),
-        counts_by_project=count_by([item.candidate.project for item in ranked]),
-        counts_by_suggest=count_by([item.suggest for item in ranked]),
-        counts_by_readiness=count_by([item.readiness.value for item in ranked]),
+        total_count=counts.total,
+        truncated=page.more,
+        next_offset=end if page.more else None,
+        counts_by_type=_most_first(counts.by_type),
+        counts_by_project=_most_first(counts.by_project),
+        counts_by_suggest=_most_first(counts.by_suggest),
+        counts_by_readiness=_most_first(counts.by_readiness),
         generated_at=iso(page.now),
-        dormant=page.hidden.get(Hidden.DORMANT, 0),
-        leased=page.hidden.get(Hidden.LEASED, 0),
-        reserved=page.hidden.get(Hidden.RESERVED, 0),
-        blocked=page.hidden.get(Hidden.BLOCKED, 0),
-        counts_capped=page.capped,
+        counts_capped=counts.capped,
+        project_warning=page.project_warning,
+        **{why.value: page.hidden.get(why, 0) for why in Hidden if why is not Hidden.GONE},
     )
+
+
+def _most_first(counts: Mapping[str, int]) -> dict[str, int]:
+    present = [(name, count) for name, count in counts.items() if count]
+    return dict(sorted(present, key=lambda pair: (-pair[1], pair[0])))
 
 
 def _assignee(call: Call, text: str) -> PersonId:

@@ -16,6 +16,7 @@ from batonpass.core.clock import micros
 from batonpass.core.errors import Forbidden, Invalid
 from batonpass.core.identity import Kind, Principal
 from batonpass.core.ids import Fence, Instant, Resource
+from batonpass.server.services import ranking
 from batonpass.store import idempotency
 from batonpass.store.base import Fences, Store, Tx
 
@@ -88,6 +89,8 @@ class Change:
     caller: Caller
     now: Instant
     replayed: Replayed | None = None
+    stirred: bool = False
+    """Whether the queue's index is to be refreshed after COMMIT, see `ranking`."""
 
     def answer(self, reply: R) -> R:
         """Return `reply`, stored with the change if the caller gave an Idempotency-Key."""
@@ -118,7 +121,12 @@ async def change(
     async with store.write(caller.principal, caller.fences_for(onto=onto, changing=changing)) as tx:
         now = await tx.now()
         replayed = await _seen_before(tx, caller, now) if caller.repeatable is not None else None
-        yield Change(tx, caller, now, replayed)
+        made = Change(tx, caller, now, replayed)
+        yield made
+    if made.stirred:
+        await points.areach("rank.noted")
+        await ranking.refresh(store)
+        await points.areach("rank.refreshed")
 
 
 async def _seen_before(tx: Tx, caller: Caller, now: Instant) -> Replayed | None:

@@ -24,6 +24,7 @@ from batonpass.core.nodes import Attribution, Authored, Node, Stamp
 from batonpass.core.resolution import Target, completes
 from batonpass.server.services.change import Change
 from batonpass.server.services.principals import require_admin, require_current
+from batonpass.server.services.ranking import Stirred
 from batonpass.store import commits, edges, events, history, nodes, tokens, tombstones
 from batonpass.store.base import Retry
 from batonpass.store.edges import inbound_asked, inbound_by_target
@@ -83,6 +84,7 @@ class Editor:
     cycles: Cycles = "refuse"
     restoring: bool = False
     happened: list[events.Event] = field(default_factory=list)
+    stirred: Stirred = field(default_factory=Stirred)
 
     @classmethod
     async def over(
@@ -152,6 +154,9 @@ class Editor:
         if step.before is None or step.before.revision != node.revision:
             self._remember(node, Written(deed.verb, markdown.write(node.authored)))
         self._note(node, deed)
+        self.stirred.write(
+            step.before.authored if step.before is not None else None, step.after, (*step.added, *step.removed)
+        )
         self.nodes[node.id] = node
         return node
 
@@ -164,10 +169,12 @@ class Editor:
         tombstones.put_in_place_of_node(self.change.tx, stone)
         await points.areach("edge.written")
         self._note(node, Deed(DELETE, "node.deleted", {"reason": reason}))
+        self.stirred.write(node.authored, None, node.authored.edges)
         del self.nodes[node.id]
 
     async def finish(self) -> None:
-        """Hand over the events of every step, in order."""
+        """Settle what the steps mean for the queue, and hand over their events, in order."""
+        self.change.stirred = await self.stirred.settle(self.change.tx, self.change.now)
         events.append(self.change.tx, self.happened, at=self.change.now)
         await points.areach("event.written")
 

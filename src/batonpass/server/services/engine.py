@@ -35,8 +35,9 @@ from batonpass.core.node_types import NODE_TYPES, JudgedBy
 from batonpass.core.policy import Policy
 from batonpass.core.values import value
 from batonpass.server.services.coalesce import ALONE, Alone, Coalescer
-from batonpass.store import events, fences, leases
+from batonpass.store import events, fences, items, leases
 from batonpass.store.base import Fences, Statement, Store, Tx, Writer, now_asked, retried
+from batonpass.store.items import What
 from batonpass.store.leases import NodeFacts, Obstacle, Policies
 
 OF_ANY_VERB: Final = 3
@@ -117,15 +118,18 @@ def _along(clock: Clock, asks: Sequence[Ask]) -> list[Statement]:
     ]
 
 
-async def decide_within(tx: Tx, ask: Ask) -> Outcome:
-    """Decide one ask inside a transaction that has locked its row already: a status that claims, `queue/next`."""
+async def decide_within(tx: Tx, ask: Ask, *, marks: bool = True) -> Outcome:
+    """Decide one ask inside a transaction that has locked its row already: a status that claims, `queue/next`.
+
+    Who goes on to lock nodes marks the item itself, after those (D44).
+    """
     tx.along = await tx.fetch(*_along(tx.clock, [ask]))
-    (outcome,) = await decide_in(tx, [ask])
+    (outcome,) = await decide_in(tx, [ask], marks=marks)
     assert not isinstance(outcome, Alone), "the row is locked already"
     return outcome
 
 
-async def decide_in(tx: Tx, asks: Sequence[Ask]) -> list[Outcome | Alone]:
+async def decide_in(tx: Tx, asks: Sequence[Ask], *, marks: bool = True) -> list[Outcome | Alone]:
     """Decide `asks` under the locks `tx` holds, and hand over what they change."""
     await points.areach("lease.clock_read")
     if len(tx.along) == OF_ANY_VERB:
@@ -142,6 +146,7 @@ async def decide_in(tx: Tx, asks: Sequence[Ask]) -> list[Outcome | Alone]:
         live_claims={HolderId(holder): count for holder, count in counts},
         used={(Resource(resource), nonce) for rows in used for resource, nonce in rows},
         before=dict(tx.locked),
+        marks=marks,
     )
     board.traced = await _traces(tx, asks, board)
     outcomes = [board.answer(position, ask) for position, ask in enumerate(asks)]
@@ -175,6 +180,7 @@ class _Board:
     live_claims: dict[HolderId, int]
     used: set[tuple[Resource, str]]
     before: dict[Resource, LockedLease]
+    marks: bool = True
     traced: frozenset[Resource] = frozenset()
     rows: dict[Resource, LockedLease] = field(default_factory=dict)
     happened: list[events.Event] = field(default_factory=list)
@@ -234,7 +240,17 @@ class _Board:
         leases.write(self.tx, [(before, after) for before, after in changes if before != after])
         leases.note_nonces(self.tx, self.nonces)
         leases.note_tenures(self.tx, self.tenures)
+        self._mark(changes)
         events.append(self.tx, self.happened, at=self.now)
+
+    def _mark(self, changes: Sequence[tuple[LockedLease, LockedLease]]) -> None:
+        """Mark the items that begin or cease to be held; renewals, and one hold in the place of another, mark none."""
+        busy = [after.resource for before, after in changes if before.kind is Kind.NONE is not after.kind]
+        free = [after.resource for before, after in changes if before.kind is not Kind.NONE is after.kind]
+        if self.marks and (busy or free):
+            self.tx.put(items.marked(busy, free))
+        if lapsed := [after.resource for before, after in changes if before.lapses != after.lapses]:
+            items.note(self.tx, lapsed, What.ITEM)
 
 
 def _cannot_be_leased(request: Request, node: NodeFacts | None) -> BatonError | None:

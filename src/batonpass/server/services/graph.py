@@ -24,7 +24,7 @@ from batonpass.server.services.change import Caller, Change, Replayed, change
 from batonpass.server.services.editor import Deed, Editor, Step, absent
 from batonpass.server.services.engine import Ask, Done, decide_within
 from batonpass.server.services.views import NodeView, lease_view, views_of
-from batonpass.store import edges, leases, nodes, tombstones
+from batonpass.store import edges, items, leases, nodes, tombstones
 from batonpass.store.base import Fences, Reader, Retry, Store, retried
 from batonpass.store.edges import Direction, SeenEdge
 from batonpass.store.nodes import Filter
@@ -172,6 +172,8 @@ class Graph:
             done = await _claimed(made, request) if claims else None
             editor = await Editor.over(made, {node})
             before = editor.require(node)
+            if done is not None:
+                made.tx.put(items.marked({resource}, ()))
             step = Step(before, replace(before.authored, status=status))
             deed = Deed("status", "node.status", {"from": before.authored.status, "to": status})
             return made.answer(_with_lease(await _changed(editor, step, deed), done))
@@ -426,7 +428,7 @@ async def _changed(editor: Editor, step: Step, deed: Deed, *, warnings: Sequence
 
 async def _claimed(made: Change, request: Request) -> Done:
     """Claim the node for a status, under the lock the change holds on its lease; raise the refusal."""
-    outcome = await decide_within(made.tx, Ask(request, Fences()))
+    outcome = await decide_within(made.tx, Ask(request, Fences()), marks=False)
     if isinstance(outcome, BatonError):
         raise outcome
     return outcome

@@ -9,8 +9,9 @@ from batonpass.core.errors import Invalid
 from batonpass.core.policy import EVERY_PROJECT, Policy
 from batonpass.server.services.change import Caller, Replayed, change
 from batonpass.server.services.principals import require_admin, require_current
-from batonpass.store import events, leases
+from batonpass.store import events, items, leases
 from batonpass.store.base import Store, retried
+from batonpass.store.items import What
 from batonpass.wire.policy import PolicyReply, policy_reply
 
 LIMITS: Final[Mapping[str, tuple[int, int]]] = {
@@ -22,6 +23,8 @@ LIMITS: Final[Mapping[str, tuple[int, int]]] = {
     "max_claims": (1, 10_000),
 }
 """The least and the most of each number."""
+READINESS: Final = frozenset({"lapse_limit", "agents_may_ready"})
+"""What decides whom an item is for, so that every item of the project has to be looked at again."""
 REASON_CHARS_MAX: Final = 500
 
 
@@ -50,6 +53,9 @@ class Policies:
             stored = leases.policies(rows)
             settings = {**stored.own_settings(project), **given}
             leases.put_policy(made.tx, project, settings)
+            if READINESS & given.keys():
+                items.note(made.tx, [project], What.PROJECT)
+                made.stirred = True
             shown = None if project == EVERY_PROJECT else project
             event = events.Event("policy.changed", None, shown, caller.principal, data=dict(given))
             events.append(made.tx, [event], at=made.now)

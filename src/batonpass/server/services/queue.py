@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from batonpass.core import points
+from batonpass.core.clock import moment
 from batonpass.core.errors import (
     AlreadyClaimed,
     BatonError,
@@ -17,56 +18,31 @@ from batonpass.core.errors import (
     NotReady,
     Paused,
 )
+from batonpass.core.eligibility import Hidden, Scope
 from batonpass.core.identity import Principal
-from batonpass.core.ids import Instant, NodeId, PersonId, Resource
+from batonpass.core.ids import Instant, NodeId, Resource
 from batonpass.core.leases import Request, Verb
 from batonpass.core.node_types import NODE_TYPES
-from batonpass.core.queue import Accept, Candidate, Hidden, Item, Scope, judge, may_take, order
+from batonpass.core.queue import Accept, Candidate, Item, judge, may_take
+from batonpass.core.ranking import day_number, lanes
 from batonpass.core.readiness import Ready
 from batonpass.server.services.change import Caller, require_writer
 from batonpass.server.services.engine import Ask, Done, decide_within
-from batonpass.store import queue
-from batonpass.store.base import Fences, Store, Tx, retried
-from batonpass.store.queue import Narrow
+from batonpass.server.services.paging import Page, View, read_page
+from batonpass.store import queue, ranking
+from batonpass.store.base import Fences, Reader, Store, Tx, retried
+from batonpass.store.ranking import Narrow, Walk
 
-SCANNED_MAX: Final = 1000
-"""How many nodes a page reads for its counts; it reads on for its items only, and says that the counts are capped."""
-LIMIT_MAX: Final = 100
 CANDIDATES_MAX: Final = 50
 EXCLUDED_MAX: Final = 200
+JUDGED_FIRST: Final = 8
+JUDGED_MAX: Final = 64
+"""How many items `next` judges at a time before it locks any: few, since the best is mostly free."""
 NEVER_TAKEN: Final = tuple(
     kind.name for kind in NODE_TYPES.values() if kind.queueable and (kind.name == "question" or not kind.claimable)
 )
 """What `next` need not read: the law would take none of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """What a page is about: whose view, which scope, which filters."""
-
-    project: str | None = None
-    types: tuple[str, ...] | None = None
-    exclude_types: tuple[str, ...] = ()
-    readiness: Ready | None = None
-    assignee: PersonId | None = None
-    include_blocked: bool = False
-    limit: int = 20
-    offset: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """One page of the queue.
-
-    `ranked` is the filtered ranking as far as it was read, always beyond this
-    page of it, the `items`; `capped` when not all of it was.
-    """
-
-    items: tuple[Item, ...]
-    ranked: tuple[Item, ...]
-    hidden: dict[Hidden, int]
-    capped: bool
-    now: Instant
+TAKEN_FROM: Final = {Accept.READY: (Ready.AGENT,), Accept.OPEN: (Ready.AGENT, Ready.UNTRIAGED)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,27 +71,15 @@ class Queue:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._offered: set[NodeId] = set()
+        """What a call of this process is about to take: others begin with something else, so that callers who come
+        together do not meet at one item. Only a hint; whether an item is free is seen under its lock."""
 
     async def page(self, viewer: Principal, asked: View) -> Page:
-        """Return a page as `viewer` sees it, with what it hides counted.
-
-        The queue is read until the page is full and one item more is known, or
-        until there is no more; the counts alone are content with less.
-        """
-        wanted = asked.offset + min(asked.limit, LIMIT_MAX)
-        narrow = Narrow(asked.project, asked.types, asked.exclude_types, asked.assignee)
-        capped = False
-        async with self._store.read() as tx:
-            now = await tx.now()
-            seen = _Seen(viewer, asked, now)
-            own = await queue.reserved(tx, narrow, viewer, now)
-            seen.add(await queue.candidates(tx, own))
-            async for window in queue.windows(tx, narrow):
-                seen.add(await queue.candidates(tx, [node for node in window.ids if node not in own]))
-                if capped := not window.last and seen.read >= SCANNED_MAX and len(seen.items) > wanted:
-                    break
-        ranked = tuple(sorted(seen.items, key=lambda item: order(item, viewer)))
-        return Page(ranked[asked.offset : wanted], ranked, seen.hidden, capped, now)
+        """Return a page as `viewer` sees it, with what it hides counted."""
+        snapshot = self._store.read_long() if asked.count_all else self._store.read()
+        async with snapshot as tx:
+            return await read_page(tx, viewer, asked)
 
     async def next(self, caller: Caller, wish: Wish) -> Taken | None:
         """Choose the best item the caller may take and claim it, or return None when there is none.
@@ -128,7 +92,14 @@ class Queue:
         pause: Paused | None = None
         async for ids in self._hints(caller.principal, wish):
             await points.areach("next.chosen")
-            match await self._take(caller, wish, ids):
+            mine = ids[0] if ids and ids[0] not in self._offered else None
+            if mine is not None:
+                self._offered.add(mine)
+            try:
+                answer = await self._take(caller, wish, ids)
+            finally:
+                self._offered.discard(mine or NodeId(""))
+            match answer:
                 case Taken() as taken:
                     return taken
                 case Paused() as refusal:
@@ -140,38 +111,29 @@ class Queue:
         return None
 
     async def _hints(self, taker: Principal, wish: Wish) -> AsyncIterator[Sequence[NodeId]]:
-        """Yield what looks takeable, best first, a window at a time; the last time perhaps nothing.
+        """Yield what looks takeable, best first, a few at a time; the last time perhaps nothing.
 
-        Each window is a snapshot of its own, read before the write begins: no
-        connection is held meanwhile, and the writer's turn is not spent on
+        Each few are of a snapshot of their own, read before the write begins:
+        no connection is held meanwhile, and the writer's turn is not spent on
         reading (D42). What is taken is judged again under its lock. Of what a
         pause alone keeps back the first comes last: the engine says why, or
         grants it if the pause is over by then.
         """
+        search = _Search(taker, wish)
         async with self._store.read() as tx:
-            look = _Look(taker, wish, await tx.now())
             known = wish.dispatch is not None and await queue.launched(tx, taker.id, wish.dispatch) is not None
-            narrow = Narrow(wish.project, wish.types, exclude_types=NEVER_TAKEN, unclaimed_at=look.now)
-            first = wish.candidates
-            if first is None:
-                first = await queue.reserved(tx, narrow, taker, look.now)
-            ids = look.free(await queue.candidates(tx, first))
+            if wish.candidates is not None:
+                await search.begin(tx)
+                ids = await search.free(tx, wish.candidates)
+            else:
+                ids = await search.few(tx, self._offered)
         if known:
             yield ()
-        if wish.candidates is not None:
-            yield [*ids, *look.kept[:1]]
-            return
-        after = queue.START
-        for size in queue.sizes():
+        while ids and wish.candidates is None:
+            yield ids
             async with self._store.read() as tx:
-                window = await queue.window(tx, narrow, after, size)
-                ids += look.free(await queue.candidates(tx, [node for node in window.ids if node not in first]))
-            if window.last:
-                yield [*ids, *look.kept[:1]]
-                return
-            if ids:
-                yield ids
-            ids, after = [], window.end
+                ids = await search.few(tx, self._offered)
+        yield [*ids, *search.kept[:1]]
 
     @retried
     async def _take(self, caller: Caller, wish: Wish, ids: Sequence[NodeId]) -> Taken | Paused | None:
@@ -187,40 +149,52 @@ class Queue:
 
 
 @dataclass(slots=True)
-class _Seen:
-    """What a page has read so far, judged: its items in the order read, and what is hidden from them."""
-
-    viewer: Principal
-    asked: View
-    now: Instant
-    read: int = 0
-    items: list[Item] = field(default_factory=list)
-    hidden: dict[Hidden, int] = field(default_factory=dict)
-
-    def add(self, candidates: Sequence[Candidate]) -> None:
-        """Judge more of the queue."""
-        scope = Scope(include_blocked=self.asked.include_blocked, everything=self.asked.assignee is not None)
-        self.read += len(candidates)
-        for candidate in candidates:
-            shown = judge(candidate, self.viewer, self.now, scope)
-            if isinstance(shown, Hidden):
-                self.hidden[shown] = self.hidden.get(shown, 0) + 1
-            elif self.asked.readiness is None or shown.readiness.value is self.asked.readiness:
-                self.items.append(shown)
-
-
-@dataclass(slots=True)
-class _Look:
-    """Looks at candidates before anything is locked. `kept` are those that only a pause keeps from being taken."""
+class _Search:
+    """Looks for what may be taken before anything is locked. `kept` are those that only a pause keeps back."""
 
     taker: Principal
     wish: Wish
-    now: Instant
+    now: Instant = Instant(0)
+    projects: tuple[str, ...] | None = None
+    seen: set[NodeId] = field(default_factory=set)
     kept: list[NodeId] = field(default_factory=list)
+    size: int = JUDGED_FIRST
 
-    def free(self, candidates: Sequence[Candidate]) -> list[NodeId]:
-        """Return which of `candidates` seem to be takeable now, in their order."""
-        takeable = [candidate for candidate in candidates if self._wanted(candidate)]
+    async def begin(self, tx: Reader) -> None:
+        """Read the clock and the scope of this snapshot."""
+        self.now = await tx.now()
+        if self.wish.project is not None and self.projects is None:
+            self.projects = await ranking.scope(tx, self.wish.project)
+
+    async def few(self, tx: Reader, offered: set[NodeId]) -> list[NodeId]:
+        """Return the next items that seem to be takeable now, best first; none when there are no more.
+
+        The taker's own reservations come first (D14), and what others are
+        about to take comes last.
+        """
+        await self.begin(tx)
+        narrow = Narrow(self.projects, self.wish.types, NEVER_TAKEN)
+        today = day_number(moment(self.now).date())
+        own = await ranking.reserved(tx, narrow, self.taker, self.now)
+        if ids := await self.free(tx, own):
+            return ids
+        beside = await ranking.lapsed(tx, narrow, self.now, today=today)
+        walk = Walk(tx, narrow, lanes(TAKEN_FROM[self.wish.accept]), today=today, beside=beside)
+        later: list[NodeId] = []
+        while rows := await walk.take(self.size):
+            fresh = [row.id for row in rows if row.id not in self.seen]
+            later += [node for node in fresh if node in offered]
+            if fresh := [node for node in fresh if node not in offered]:
+                self.size = min(2 * self.size, JUDGED_MAX)
+            if ids := await self.free(tx, fresh):
+                return ids
+        return await self.free(tx, later)
+
+    async def free(self, tx: Reader, ids: Sequence[NodeId]) -> list[NodeId]:
+        """Return which of these may be taken, as far as can be told without a lock, in their order."""
+        fresh = [node for node in ids if node not in self.seen]
+        self.seen.update(fresh)
+        takeable = [one for one in await queue.candidates(tx, fresh, self.now) if self._wanted(one)]
         self.kept += [candidate.id for candidate in takeable if candidate.paused]
         return [candidate.id for candidate in takeable if not candidate.paused]
 
@@ -229,7 +203,7 @@ class _Look:
         return (
             candidate.id not in wish.exclude
             and (wish.types is None or candidate.type in wish.types)
-            and (wish.project is None or candidate.project == wish.project)
+            and (self.projects is None or candidate.project in self.projects)
             and may_take(candidate, self.taker, wish.accept, self.now) is None
         )
 
@@ -263,9 +237,9 @@ class _Picker:
 
     async def _claim(self, node: NodeId) -> Taken | None:
         """Judge the item again under its lock, in statements of their own, and only then grant it."""
-        (candidate,) = await queue.candidates(self.tx, [node])
-        await points.areach("next.relocked")
         now = await self.tx.now()
+        (candidate,) = await queue.candidates(self.tx, [node], now)
+        await points.areach("next.relocked")
         if may_take(candidate, self.taker, self.wish.accept, now) is not None:
             return None
         item = judge(candidate, self.taker, now, Scope())
@@ -287,7 +261,7 @@ async def _again(tx: Tx, taker: Principal, wish: Wish, launched: Resource) -> Ta
     outcome = await decide_within(tx, _ask(taker, wish, launched))
     if isinstance(outcome, BatonError):
         raise outcome
-    (candidate,) = await queue.candidates(tx, [NodeId(launched)])
+    (candidate,) = await queue.candidates(tx, [NodeId(launched)], outcome.now)
     item = judge(candidate, taker, outcome.now, Scope(everything=True))
     assert isinstance(item, Item) or item is Hidden.DORMANT, item
     if isinstance(item, Hidden):

@@ -1,64 +1,19 @@
--- name: window(project, types, exclude_types, assignee, unclaimed_at, rank, born, id, most)
--- The next live queueable nodes after a place, in order of priority and age; ties end in the id, so two reads without
--- writes agree. With a moment, only those that nobody has claimed then (nothing is later than NULL): a hint, what is
--- picked is locked and judged.
-SELECT n.id, n.rank, n.born FROM nodes n
-WHERE n.queueable AND NOT n.dead
-  AND (n.rank, n.born, n.id) > (:rank::integer, :born::bigint, :id::text)
-  AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.resource = n.id AND l.kind = 'claim' AND l.expires_at > :unclaimed_at::bigint)
-  AND :project::text IS NULL
-  AND (:types::text IS NULL OR n.type = ANY (ARRAY(SELECT jsonb_array_elements_text(:types::jsonb))))
-  AND NOT (n.type = ANY (ARRAY(SELECT jsonb_array_elements_text(:exclude_types::jsonb))))
-  AND (:assignee::text IS NULL
-       OR EXISTS (SELECT 1 FROM edges a WHERE a.src = n.id AND a.type = 'assigned' AND a.dst = :assignee::text)
-       OR EXISTS (SELECT 1 FROM leases l WHERE l.resource = n.id AND l.holder = :assignee::text))
-  AND NOT EXISTS (SELECT 1 FROM edges s WHERE s.dst = n.id AND s.type = 'supersedes')
-  AND NOT EXISTS (SELECT 1 FROM live_resolutions r WHERE r.target = n.id)
-ORDER BY n.rank, n.born, n.id
-LIMIT :most::bigint;
-
--- name: window_in(project, types, exclude_types, assignee, unclaimed_at, rank, born, id, most)
--- The same in one project. A statement of its own: one for both walks the nodes of every project to find those of one.
-SELECT n.id, n.rank, n.born FROM nodes n
-WHERE n.queueable AND NOT n.dead
-  AND (n.rank, n.born, n.id) > (:rank::integer, :born::bigint, :id::text)
-  AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.resource = n.id AND l.kind = 'claim' AND l.expires_at > :unclaimed_at::bigint)
-  AND n.project = :project::text
-  AND (:types::text IS NULL OR n.type = ANY (ARRAY(SELECT jsonb_array_elements_text(:types::jsonb))))
-  AND NOT (n.type = ANY (ARRAY(SELECT jsonb_array_elements_text(:exclude_types::jsonb))))
-  AND (:assignee::text IS NULL
-       OR EXISTS (SELECT 1 FROM edges a WHERE a.src = n.id AND a.type = 'assigned' AND a.dst = :assignee::text)
-       OR EXISTS (SELECT 1 FROM leases l WHERE l.resource = n.id AND l.holder = :assignee::text))
-  AND NOT EXISTS (SELECT 1 FROM edges s WHERE s.dst = n.id AND s.type = 'supersedes')
-  AND NOT EXISTS (SELECT 1 FROM live_resolutions r WHERE r.target = n.id)
-ORDER BY n.rank, n.born, n.id
-LIMIT :most::bigint;
-
--- name: reserved(holder, owner, now, project, types, exclude_types, assignee, most)
--- The live queueable nodes that a holder, or an agent of the owner, has reserved, in the queue's order.
-SELECT n.id FROM leases l
-JOIN nodes n ON n.id = l.resource
-WHERE l.kind = 'reservation' AND l.expires_at > :now::bigint
-  AND (l.holder = :holder::text OR l.owner = :owner::text)
-  AND n.queueable AND NOT n.dead
-  AND (:project::text IS NULL OR n.project = :project::text)
-  AND (:types::text IS NULL OR n.type = ANY (ARRAY(SELECT jsonb_array_elements_text(:types::jsonb))))
-  AND NOT (n.type = ANY (ARRAY(SELECT jsonb_array_elements_text(:exclude_types::jsonb))))
-  AND (:assignee::text IS NULL
-       OR EXISTS (SELECT 1 FROM edges a WHERE a.src = n.id AND a.type = 'assigned' AND a.dst = :assignee::text)
-       OR EXISTS (SELECT 1 FROM leases l WHERE l.resource = n.id AND l.holder = :assignee::text))
-  AND NOT EXISTS (SELECT 1 FROM edges s WHERE s.dst = n.id AND s.type = 'supersedes')
-  AND NOT EXISTS (SELECT 1 FROM live_resolutions r WHERE r.target = n.id)
-ORDER BY n.rank, n.born, n.id
-LIMIT :most::bigint;
-
--- name: facts(ids)
+-- name: facts(ids, heat_since, heat_most, cold_before)
 -- Everything of these nodes that their place in the queue depends on, with their lease rows.
 SELECT
     n.id, n.type, n.title, n.status, n.project, n.priority, n.priority_by, n.priority_via, n.born, n.wake, n.needed_by,
-    n.profile, n.requires, n.readiness, n.readiness_by, n.readiness_person, n.dead,
+    n.profile, n.requires, n.readiness, n.readiness_by, n.readiness_person, n.dead OR NOT n.queueable,
     EXISTS (SELECT 1 FROM edges s WHERE s.dst = n.id AND s.type = 'supersedes'),
     EXISTS (SELECT 1 FROM live_resolutions r WHERE r.target = n.id),
+    EXISTS (SELECT 1 FROM nodes a WHERE a.id IN ('repo-' || n.project, 'proj-' || n.project) AND a.status = 'archived'),
+    n.extra::jsonb ->> 'execution',
+    (SELECT count(*) FROM (
+        SELECT 1 FROM node_history h WHERE h.node = n.id AND h.n > 1 AND h.at > :heat_since::bigint LIMIT :heat_most::bigint
+    ) AS lately),
+    (SELECT count(*) FROM edges o WHERE o.src = n.id),
+    (SELECT count(*) FROM edges o LEFT JOIN nodes t ON t.id = o.dst WHERE o.src = n.id
+        AND (t.id IS NULL OR EXISTS (SELECT 1 FROM edges s WHERE s.dst = o.dst AND s.type = 'supersedes'))),
+    (SELECT count(*) FROM edges o JOIN nodes t ON t.id = o.dst WHERE o.src = n.id AND t.updated_at < :cold_before::bigint),
     l.resource, l.kind, l.holder, l.holder_name, l.owner, l.session, l.dispatch, l.epoch, l.version, l.claimed_at,
     l.granted_at, l.expires_at, l.lapses, l.run_token, l.acquired_under, l.taken_from, l.provisional
 FROM nodes n
@@ -77,29 +32,70 @@ ORDER BY e.src, e.dst;
 -- The live blockers of these nodes.
 SELECT target, blocker FROM live_blockers WHERE target = ANY (ARRAY(SELECT jsonb_array_elements_text(:ids::jsonb))) ORDER BY target, blocker;
 
--- name: blocking(ids)
--- How many live nodes each of these blocks directly.
-SELECT e.src, count(*) FROM edges e
-JOIN nodes t ON t.id = e.dst AND NOT t.dead
-WHERE e.type = 'blocks' AND e.src = ANY (ARRAY(SELECT jsonb_array_elements_text(:ids::jsonb)))
-GROUP BY e.src;
+-- name: blocking(ids, depth, most)
+-- How many live nodes there are downstream of each of these over `blocks`, as far as `depth`; a node may be reached once
+-- for each depth, so whoever wants to tell a hundred apart has to look at `most` of a hundred times the depth.
+SELECT i.id, (
+    WITH RECURSIVE down (id, depth) AS (
+        SELECT e.dst, 1 FROM edges e
+        JOIN nodes t ON t.id = e.dst
+        WHERE e.src = i.id AND e.type = 'blocks' AND NOT t.dead AND NOT EXISTS (SELECT 1 FROM edges s WHERE s.dst = t.id AND s.type = 'supersedes')
+          AND NOT EXISTS (SELECT 1 FROM live_resolutions r WHERE r.target = t.id)
+        UNION
+        SELECT e.dst, d.depth + 1 FROM down d
+        JOIN edges e ON e.src = d.id AND e.type = 'blocks'
+        JOIN nodes t ON t.id = e.dst
+        WHERE d.depth < :depth::integer AND NOT t.dead AND NOT EXISTS (SELECT 1 FROM edges s WHERE s.dst = t.id AND s.type = 'supersedes')
+          AND NOT EXISTS (SELECT 1 FROM live_resolutions r WHERE r.target = t.id)
+    )
+    SELECT count(DISTINCT id) FROM (SELECT id FROM down WHERE id <> i.id LIMIT :most::bigint) AS few
+)
+FROM jsonb_array_elements_text(:ids::jsonb) AS i (id);
 
 -- name: questions(ids)
--- Open questions one hop away from these nodes, in either direction.
+-- Open questions one hop away from these nodes, in either direction. The ends are told by their prefix before anything
+-- is read: a hub may have thousands.
 SELECT e.dst, q.id FROM edges e JOIN nodes q ON q.id = e.src
-WHERE q.type = 'question' AND NOT q.dead AND e.dst = ANY (ARRAY(SELECT jsonb_array_elements_text(:ids::jsonb)))
+WHERE e.dst = ANY (ARRAY(SELECT jsonb_array_elements_text(:ids::jsonb))) AND substr(e.src, 1, 9) = 'question-'
+  AND NOT q.dead AND NOT EXISTS (SELECT 1 FROM edges s WHERE s.dst = q.id AND s.type = 'supersedes')
   AND NOT EXISTS (SELECT 1 FROM live_resolutions r WHERE r.target = q.id)
 UNION
 SELECT e.src, q.id FROM edges e JOIN nodes q ON q.id = e.dst
-WHERE q.type = 'question' AND NOT q.dead AND e.src = ANY (ARRAY(SELECT jsonb_array_elements_text(:ids::jsonb)))
+WHERE e.src = ANY (ARRAY(SELECT jsonb_array_elements_text(:ids::jsonb))) AND substr(e.dst, 1, 9) = 'question-'
+  AND NOT q.dead AND NOT EXISTS (SELECT 1 FROM edges s WHERE s.dst = q.id AND s.type = 'supersedes')
   AND NOT EXISTS (SELECT 1 FROM live_resolutions r WHERE r.target = q.id)
 ORDER BY 1, 2;
 
 -- name: findings(ids)
 -- Open findings that ride on these nodes.
 SELECT e.dst, f.id FROM edges e JOIN nodes f ON f.id = e.src
-WHERE e.type = 'relates-to' AND f.type = 'finding' AND NOT f.dead AND e.dst = ANY (ARRAY(SELECT jsonb_array_elements_text(:ids::jsonb)))
+WHERE e.type = 'relates-to' AND e.src >= 'find-' AND e.src < 'find.' AND NOT f.dead AND e.dst = ANY (ARRAY(SELECT jsonb_array_elements_text(:ids::jsonb)))
 ORDER BY e.dst, f.id;
+
+-- name: outcomes(ids, weak)
+-- What was written about these nodes and says more than that it was: artifacts and decisions with an edge onto them that
+-- is none of the `weak`, unless they are the outcome of something else that is still open.
+SELECT e.dst, o.id FROM edges e
+JOIN nodes o ON o.id = e.src AND o.type IN ('artifact', 'decision')
+WHERE e.dst = ANY (ARRAY(SELECT jsonb_array_elements_text(:ids::jsonb)))
+  AND NOT e.type = ANY (ARRAY(SELECT jsonb_array_elements_text(:weak::jsonb)))
+  AND NOT EXISTS (
+      SELECT 1 FROM edges r JOIN nodes t ON t.id = r.dst AND NOT t.dead
+      WHERE r.src = o.id AND r.type = 'resolves' AND r.dst <> e.dst
+  )
+ORDER BY e.dst, o.id;
+
+-- name: cycles(ids, depth, most)
+-- Which of these nodes block themselves, round about.
+SELECT i.id FROM jsonb_array_elements_text(:ids::jsonb) AS i (id)
+WHERE i.id IN (
+    WITH RECURSIVE up (id, depth) AS (
+        SELECT b.blocker, 1 FROM live_blockers b WHERE b.target = i.id
+        UNION
+        SELECT b.blocker, u.depth + 1 FROM up u JOIN live_blockers b ON b.target = u.id WHERE u.depth < :depth::integer
+    )
+    SELECT id FROM up LIMIT :most::bigint
+);
 
 -- name: pick(ids)
 -- The first of these, in their order, whose lease row nobody holds locked; locked now. What else is true of it is read

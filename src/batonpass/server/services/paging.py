@@ -1,0 +1,321 @@
+"""A page of the queue: its items in their exact order, judged on the facts, and what else there is, counted (D16)."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from typing import Final
+
+from batonpass.core import ranking
+from batonpass.core.clock import moment
+from batonpass.core.eligibility import Hidden, Scope
+from batonpass.core.identity import Principal
+from batonpass.core.ids import Instant, NodeId, PersonId
+from batonpass.core.node_types import NODE_TYPES
+from batonpass.core.queue import HELD_ABOVE, Candidate, Item, judge, order, suggested
+from batonpass.core.readiness import Ready
+from batonpass.store import queue
+from batonpass.store import ranking as stored
+from batonpass.store.base import Reader
+from batonpass.store.ranking import Listed, Narrow, Walk
+
+JUDGED_AT_ONCE: Final = 32
+COUNTED_MAX: Final = 1000
+"""How many items the counts of a page cover; it says so when there are more."""
+LIMIT_MAX: Final = 100
+PASSES_MAX: Final = 10
+"""How far up a chain of blockers a score is kept below theirs (companion 3.5)."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a page is about: whose view, which scope, which filters. With `count_all` the counts have no end."""
+
+    project: str | None = None
+    types: tuple[str, ...] | None = None
+    exclude_types: tuple[str, ...] = ()
+    readiness: Ready | None = None
+    assignee: PersonId | None = None
+    include_blocked: bool = False
+    limit: int = 20
+    offset: int = 0
+    count_all: bool = False
+
+    @property
+    def end(self) -> int:
+        """Return how many items there are up to the end of the page."""
+        return self.offset + min(self.limit, LIMIT_MAX)
+
+
+@dataclass(slots=True)
+class Counts:
+    """What the whole filtered ranking is made of, as far as it was counted."""
+
+    total: int = 0
+    by_type: Counter[str] = field(default_factory=Counter)
+    by_project: Counter[str] = field(default_factory=Counter)
+    by_suggest: Counter[str] = field(default_factory=Counter)
+    by_readiness: Counter[str] = field(default_factory=Counter)
+    """For whom they are; proposals are for nobody in particular."""
+    capped: bool = False
+
+    def add(self, kind: str, project: str | None, suggest: str, ready: Ready | None, *, times: int = 1) -> None:
+        """Count an item, or several that are alike."""
+        self.total += times
+        self.by_type[kind] += times
+        self.by_project[project or "none"] += times
+        self.by_suggest[suggest] += times
+        if ready is not None:
+            self.by_readiness[ready] += times
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of the queue: its items, whether more follow, and what was counted of the rest and of what is hidden.
+
+    `cycles` are those of its items that block themselves, round about.
+    """
+
+    items: tuple[Item, ...]
+    more: bool
+    counts: Counts
+    hidden: dict[Hidden, int]
+    cycles: frozenset[NodeId]
+    project_warning: str | None
+    now: Instant
+
+
+async def read_page(tx: Reader, viewer: Principal, asked: View) -> Page:
+    """Return a page as `viewer` sees it in this snapshot."""
+    reading = await _Reading.begin(tx, viewer, asked)
+    ranked = await reading.ranked(asked.end + 1)
+    page = tuple(ranked[asked.offset : asked.end])
+    hidden = await reading.count_rest(len(ranked))
+    warning = None
+    if reading.projects is not None and not ranked and not hidden and not await stored.is_known(tx, reading.projects):
+        warning = f"no repository, grouping or node goes by {asked.project}; is the name right?"
+    return Page(
+        page,
+        len(ranked) > asked.end,
+        reading.counts,
+        hidden,
+        await queue.in_cycles(tx, [item.candidate.id for item in page if item.candidate.blocked_by]),
+        warning,
+        reading.now,
+    )
+
+
+@dataclass(slots=True)
+class _Reading:
+    """A page as it is being read, in one snapshot."""
+
+    tx: Reader
+    viewer: Principal
+    asked: View
+    now: Instant
+    projects: tuple[str, ...] | None
+    narrow: Narrow
+    scope: Scope
+    walk: Walk
+    lanes: list[int]
+    beside: list[Listed]
+    members: frozenset[NodeId] | None
+    stewarded: frozenset[str]
+    counts: Counts = field(default_factory=Counts)
+    hidden: dict[Hidden, int] = field(default_factory=dict)
+    judged: dict[NodeId, Item | None] = field(default_factory=dict)
+    """Every node judged so far; None for one that is not in the list."""
+
+    @classmethod
+    async def begin(cls, tx: Reader, viewer: Principal, asked: View) -> _Reading:
+        """Find out what the page is over."""
+        now = await tx.now()
+        today = moment(now).date()
+        projects = await stored.scope(tx, asked.project) if asked.project is not None else None
+        narrow = Narrow(projects, asked.types, asked.exclude_types)
+        front = await stored.front(tx, viewer, now)
+        scope = Scope(
+            include_blocked=asked.include_blocked,
+            everything=asked.assignee is not None,
+            front=front,
+            mutes=await stored.muted(tx, viewer.person, today),
+        )
+        number = ranking.day_number(today)
+        lanes = stored.ready_lanes(asked.readiness, blocked=scope.include_blocked or scope.everything)
+        members, stewarded, heads = None, frozenset[str](), narrow
+        if asked.assignee is None:
+            beside = await stored.beside(tx, narrow, viewer, now, today=number, front=front)
+        else:
+            members = await stored.assigned(tx, asked.assignee)
+            stewarded = frozenset(await stored.stewarded(tx, asked.assignee)).intersection(*_given(projects))
+            of = tuple(sorted(stewarded))
+            heads = replace(narrow, projects=of)
+            lanes += [ranking.GATING]
+            beside = [
+                *await stored.items(tx, members, narrow, today=number),
+                *await stored.held_in(tx, of, today=number),
+            ]
+        walk = Walk(tx, heads, lanes, today=number, beside=beside)
+        return cls(tx, viewer, asked, now, projects, narrow, scope, walk, lanes, beside, members, stewarded)
+
+    @property
+    def today(self) -> date:
+        """The day on the database's clock."""
+        return moment(self.now).date()
+
+    async def ranked(self, most: int) -> list[Item]:
+        """Return the first items in their exact order.
+
+        More is read until nothing unread can come before the last of them: an
+        item's place in the index is no worse than its place in the order.
+        """
+        found: list[Item] = []
+        waiting: list[tuple[tuple[bool, int, Instant, NodeId], Item]] = []
+        while len(found) < most:
+            bound = await self.walk.bound()
+            while waiting and len(found) < most and (bound is None or waiting[0][0] <= bound):
+                found.append(heapq.heappop(waiting)[1])
+            if bound is None or len(found) == most:
+                break
+            for item in await self._judge(await self.walk.take(JUDGED_AT_ONCE)):
+                heapq.heappush(waiting, (order(item, self.viewer), item))
+        return found
+
+    async def count_rest(self, ranked: int) -> dict[Hidden, int]:
+        """Count what else there is, as the index has it, and what is hidden; return the latter."""
+        if self.asked.count_all:
+            await self._count_all()
+        else:
+            self._count_judged()
+            while (left := COUNTED_MAX - self.counts.total) > 0:
+                unread = await self.walk.take(left)
+                for one in unread:
+                    self._count(one)
+                if len(unread) < left:
+                    break
+            self.counts.capped = self.counts.total >= max(COUNTED_MAX, ranked) and await self.walk.bound() is not None
+        if self.members is None:
+            most = stored.UNKNOWN if self.asked.count_all else COUNTED_MAX
+            blocked = not self.scope.include_blocked
+            number = ranking.day_number(self.today)
+            every = await stored.hidden(
+                self.tx, self.narrow, self.viewer, self.now, today=number, blocked=blocked, most=most
+            )
+            for why, count in every.items():
+                self.hidden[why] = self.hidden.get(why, 0) + count
+        return self.hidden
+
+    async def _judge(self, rows: Sequence[Listed]) -> list[Item]:
+        """Return which of these are in the list, with their exact scores."""
+        shown: list[Item] = []
+        for candidate in await self._candidates([row.id for row in rows]):
+            seen = judge(candidate, self.viewer, self.now, self.scope)
+            if isinstance(seen, Hidden):
+                if seen is not Hidden.GONE:
+                    self.hidden[seen] = self.hidden.get(seen, 0) + 1
+            elif self._belongs(candidate, seen):
+                shown.append(seen)
+        for item in shown:
+            self.judged[item.candidate.id] = item
+        return [await self._below_its_blockers(item) for item in shown]
+
+    async def _candidates(self, ids: Sequence[NodeId]) -> list[Candidate]:
+        candidates = await queue.candidates(self.tx, ids, self.now)
+        worked_on = [node for node in ids if self.scope.front.get(node, 0) > HELD_ABOVE]
+        if not worked_on:
+            return candidates
+        outcomes = await queue.outcomes(self.tx, worked_on)
+        return [replace(one, outcomes=tuple(outcomes.get(one.id, ()))) for one in candidates]
+
+    def _belongs(self, candidate: Candidate, item: Item) -> bool:
+        """Whether an item that the viewer sees is one that the page is about."""
+        asked, mine = self.asked, self.members
+        return (
+            NODE_TYPES[candidate.type].queueable
+            and (asked.types is None or candidate.type in asked.types)
+            and candidate.type not in asked.exclude_types
+            and (self.projects is None or candidate.project in self.projects)
+            and (asked.readiness is None or item.ready is asked.readiness)
+            and (mine is None or candidate.id in mine or candidate.project in self.stewarded)
+        )
+
+    async def _below_its_blockers(self, item: Item) -> Item:
+        """Return the item with its score below that of every blocker in the list."""
+        if not item.candidate.blocked_by:
+            return item
+        await self._judge_upwards(item.candidate.blocked_by)
+        units = self._units(item, PASSES_MAX, {})
+        return replace(item, units=units) if units != item.units else item
+
+    async def _judge_upwards(self, ids: Iterable[NodeId]) -> None:
+        """Judge nodes and those that block them, as far up as they can matter."""
+        level: Collection[NodeId] = frozenset(ids)
+        for _ in range(PASSES_MAX):
+            unknown = sorted(node for node in level if node not in self.judged)
+            for candidate in await self._candidates(unknown):
+                seen = judge(candidate, self.viewer, self.now, self.scope)
+                listed = isinstance(seen, Item) and self._belongs(candidate, seen)
+                self.judged[candidate.id] = seen if isinstance(seen, Item) and listed else None
+            found = [one for node in level if (one := self.judged.get(node)) is not None]
+            level = {blocker for one in found for blocker in one.candidate.blocked_by}
+            if not level:
+                return
+
+    def _units(self, item: Item, passes: int, known: dict[tuple[NodeId, int], int]) -> int:
+        """Return an item's score below those of its blockers, which are below theirs, so many times up."""
+        key = (item.candidate.id, passes)
+        if key not in known:
+            above = [one for node in item.candidate.blocked_by if (one := self.judged.get(node)) is not None]
+            scores = (self._units(one, passes - 1, known) for one in above) if passes else ()
+            known[key] = ranking.capped(item.units, scores)
+        return known[key]
+
+    # --- counting --------------------------------------------------------------------------------------------------
+
+    def _count_judged(self) -> None:
+        for item in self.judged.values():
+            if item is not None:
+                self.counts.add(item.candidate.type, item.candidate.project, item.suggest, item.ready)
+
+    def _count(self, one: Listed) -> None:
+        """Count an item that was not judged, as the index has it."""
+        ready = ranking.ready_of(one.lane) if one.lane < ranking.DORMANT else None
+        if self.scope.mutes.cover(one.id, one.project):
+            self.hidden[Hidden.MUTED] = self.hidden.get(Hidden.MUTED, 0) + 1
+        elif one.id not in self.judged and (self.asked.readiness is None or ready is self.asked.readiness):
+            blocked = ranking.BLOCKED <= one.lane < ranking.DORMANT
+            self.counts.add(one.type, one.project, suggested(ready, blocked=blocked, stale=one.stale), ready)
+
+    async def _count_all(self) -> None:
+        """Count everything there is, as the index has it."""
+        if self.members is not None:
+            self._count_judged()
+            while unread := await self.walk.take(COUNTED_MAX):
+                for one in unread:
+                    self._count(one)
+            return
+        number = ranking.day_number(self.today)
+        for tally in await stored.census(self.tx, self.narrow, self.lanes, today=number):
+            self._count_alike(tally.project, tally.type, tally.lane, tally.count, stale=tally.stale)
+        for one in await stored.items(self.tx, map(NodeId, self.scope.mutes.names), self.narrow, today=number):
+            if one.lane in self.lanes and one.project not in self.scope.mutes.names:
+                self._count_alike(one.project, one.type, one.lane, -1, stale=one.stale)
+                self.hidden[Hidden.MUTED] = self.hidden.get(Hidden.MUTED, 0) + 1
+        for one in self.beside:
+            if one.beside:
+                self._count(one)
+
+    def _count_alike(self, project: str | None, kind: str, lane: int, times: int, *, stale: bool) -> None:
+        if project in self.scope.mutes.names:
+            self.hidden[Hidden.MUTED] = self.hidden.get(Hidden.MUTED, 0) + times
+            return
+        ready = ranking.ready_of(lane)
+        suggest = suggested(ready, blocked=lane >= ranking.BLOCKED, stale=stale)
+        self.counts.add(kind, project, suggest, ready, times=times)
+
+
+def _given(projects: tuple[str, ...] | None) -> list[frozenset[str]]:
+    return [frozenset(projects)] if projects is not None else []

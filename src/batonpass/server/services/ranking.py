@@ -1,0 +1,162 @@
+"""Keeping the queue's index true: within the change what decides eligibility, right after it the rest (D16).
+
+`Stirred.settle` runs at the end of a change, when its edges are written and
+before its events. It locks the items that the change may touch, in order, and
+derives them in a statement of its own. Two changes that meet only over two
+hops, one adding the edge that the other's effect would travel along, can miss
+each other there: each sees the graph without the other. So both also note the
+nodes they changed, in a table where nothing waits, and after COMMIT the same
+process runs `refresh`: whichever of the two commits last sees both. It also
+derives what counts the changed nodes from further up, and what a change
+touches beyond `FANOUT_MAX` items. If the process is killed in between, the
+notes are there, and any server takes them up (`keep_ranking`, and every other
+change's refresh).
+
+Until then a row may lag. A page and `next` judge what they show and take on
+the facts, so a lagging row can keep an item out of sight for a moment, and
+never shows one that is blocked, done or held.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from batonpass.core import points
+from batonpass.core.clock import moment
+from batonpass.core.edges import Edge
+from batonpass.core.ids import Instant, NodeId
+from batonpass.core.node_types import type_of
+from batonpass.core.nodes import Authored
+from batonpass.core.queue import keep
+from batonpass.core.ranking import day_number
+from batonpass.store import items, queue
+from batonpass.store.base import SYSTEM, Fences, Store, Tx, retried
+from batonpass.store.items import What
+
+log = logging.getLogger(__name__)
+
+FANOUT_MAX: Final = 256
+"""How many items a change derives within its own transaction, besides those of the nodes it writes."""
+NOTES_MAX: Final = 128
+"""How many notes one transaction of a refresh deals with."""
+ROUNDS_MAX: Final = 4
+"""How many such transactions a change makes before it answers; what is left is the next one's."""
+EVERY_S: Final = 2.0
+"""How often a server looks for notes that nobody has dealt with, and for items whose day has come."""
+ROUNDS_OF_HOUSE: Final = 400
+"""How many transactions a server makes each time at most: some fifty thousand items."""
+TURNED_MAX: Final = 1000
+CARRIES: Final = frozenset({"blocks", "resolves", "answers", "supersedes"})
+"""Edges along which one node decides whether another is an item."""
+ARCHIVED: Final = "archived"
+
+
+@dataclass(slots=True)
+class Stirred:
+    """The nodes that a change has written, and those at the ends of edges it added or took away."""
+
+    written: set[NodeId] = field(default_factory=set)
+    across: set[NodeId] = field(default_factory=set)
+    projects: set[str] = field(default_factory=set)
+
+    def write(self, before: Authored | None, after: Authored | None, edges: Iterable[Edge]) -> None:
+        """Note that a node was written, or deleted when there is no `after`, and which of its edges came or went."""
+        node = after or before
+        assert node is not None, "a node that neither was nor is"
+        self.written.add(node.id)
+        for edge in edges:
+            if edge.type in CARRIES or _asks(node.id) or _asks(edge.to):
+                self.across |= {node.id, edge.to}
+        was, is_ = (one.status if one is not None else None for one in (before, after))
+        if node.type in {"repo", "project"} and (was == ARCHIVED) != (is_ == ARCHIVED):
+            self.projects.add(node.id.partition("-")[2])
+
+    async def settle(self, tx: Tx, now: Instant) -> bool:
+        """Derive what the change decides; return whether something is left to be derived after COMMIT."""
+        changed = self.written | self.across
+        if not changed:
+            return False
+        affected = await items.lock_affected(tx, changed, most=FANOUT_MAX + 1)
+        await derive(tx, _queueable(changed.union(affected[:FANOUT_MAX])), now)
+        if self.projects:
+            items.note(tx, self.projects, What.PROJECT)
+        certain = changed if len(affected) > FANOUT_MAX else self.across
+        (noted,) = await tx.fetch(items.changes_noted(certain, changed - certain))
+        return bool(noted or self.projects)
+
+
+async def derive(tx: Tx, ids: Collection[NodeId], now: Instant) -> None:
+    """Write what the index is to keep of nodes, as they are in this transaction; their rows are locked or new."""
+    candidates = await queue.candidates(tx, sorted(ids), now)
+    items.put(tx, [keep(candidate, now) for candidate in candidates])
+
+
+async def refresh(store: Store, *, rounds: int = ROUNDS_MAX) -> bool:
+    """Deal with notes, a bounded number of transactions; return whether there may be more.
+
+    The change they come from is committed, so nothing that goes wrong here is
+    its failure: it is logged, and the notes stay for whoever comes next.
+    """
+    try:
+        for _ in range(rounds):
+            if not await _round(store):
+                return False
+    except Exception:
+        log.exception("ranking.failed")
+    return True
+
+
+async def keep_ranking(store: Store) -> None:
+    """Take up what is left to derive and what has turned, now and every two seconds, until cancelled."""
+    while True:
+        try:
+            await note_turned(store)
+            await refresh(store, rounds=ROUNDS_OF_HOUSE)
+        except Exception:
+            log.exception("ranking.failed")
+        await asyncio.sleep(EVERY_S)
+
+
+@retried
+async def note_turned(store: Store) -> None:
+    """Note the items whose day to turn has come: they grow at another pace now, or have woken up."""
+    async with store.read() as tx:
+        today = day_number(moment(await tx.now()).date())
+        (turned,) = await tx.fetch(items.any_turned(today))
+    if turned:
+        async with store.write(SYSTEM, Fences()) as tx:
+            items.note_turned(tx, today, most=TURNED_MAX)
+
+
+@retried
+async def _round(store: Store) -> bool:
+    """Deal with the oldest notes in one transaction; return whether there may be more."""
+    async with store.read() as tx:
+        (waiting,) = await tx.fetch(items.any_notes())
+    if not waiting:
+        return False
+    async with store.write(SYSTEM, Fences()) as tx:
+        now = await tx.now()
+        notes = await items.take_notes(tx, most=NOTES_MAX)
+        if wide := [note for note in notes if note.what is not What.ITEM]:
+            items.spread(tx, wide)
+            items.drop_notes(tx, wide)
+            notes = [note for note in await items.take_notes(tx, most=NOTES_MAX) if note.what is What.ITEM]
+        ids = _queueable({NodeId(note.name) for note in notes})
+        await tx.fetch(items.lock_asked(ids))
+        await derive(tx, ids, now)
+        items.drop_notes(tx, notes)
+        await points.areach("rank.derived")
+    return bool(notes or wide)
+
+
+def _asks(node: NodeId) -> bool:
+    return node.startswith("question-")
+
+
+def _queueable(ids: Iterable[NodeId]) -> set[NodeId]:
+    return {node for node in ids if (kind := type_of(node)) is not None and kind.queueable}

@@ -1,0 +1,361 @@
+"""The queue's order: the index that keeps it, read lane by lane and merged, and what has to be derived anew (D16).
+
+`Walk` gives items in the order of their score without reading what ranks
+further down. Who keeps the index is `store.items`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import json
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from typing import Final
+
+from batonpass.core import ranking
+from batonpass.core.clock import micros
+from batonpass.core.eligibility import Hidden, Mutes, mutes
+from batonpass.core.identity import Principal
+from batonpass.core.ids import Instant, NodeId, PersonId
+from batonpass.core.leases import Kind
+from batonpass.core.readiness import Ready
+from batonpass.store.base import Reader, Row, as_json, q
+
+WINDOW_FIRST: Final = 32
+WINDOW_MAX: Final = 512
+"""How many items of a lane are read at a time: few for whoever finds something soon, more for whoever has to go on.
+SQLite is read on the event loop, which stands still for so many."""
+BESIDE_MAX: Final = 1000
+"""How many items are put into the order from beside the lanes, for each reason; of more, the others stay out of sight
+until they are derived or released."""
+FRONT_WITHIN: Final = timedelta(days=7)
+FRONT_MAX: Final = 500
+"""How many items of a person's own recent work are looked at, the busiest first."""
+UNKNOWN: Final = 2**62
+"""The score of an item that has turned: whatever it may be, so that it is judged before anything is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Narrow:
+    """Which items a reader wants; None is all of them."""
+
+    projects: tuple[str, ...] | None = None
+    types: tuple[str, ...] | None = None
+    exclude_types: tuple[str, ...] = ()
+
+    def params(self) -> dict[str, object]:
+        """Return the parameters of a statement that narrows by them."""
+        return {"projects": as_json(self.projects) if self.projects is not None else None, **self.type_params()}
+
+    def type_params(self) -> dict[str, object]:
+        """Return those about types."""
+        return {
+            "types": as_json(self.types) if self.types is not None else None,
+            "exclude_types": as_json(self.exclude_types),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """An item as the index has it. `units` is no less than its score, unless its index row lags behind (D16)."""
+
+    id: NodeId
+    type: str
+    project: str | None
+    lane: int
+    units: int
+    born: Instant
+    stale: bool
+    first: bool = False
+    """Whether it is a reservation of the viewer's own, which comes before everything (D14)."""
+    beside: bool = False
+    """Whether no lane shows it."""
+
+    @property
+    def key(self) -> tuple[bool, int, Instant, NodeId]:
+        """Return its place in the order; the smallest comes first."""
+        return (not self.first, -self.units, self.born, self.id)
+
+
+@dataclass(slots=True)
+class _Head:
+    """How far a lane has been read."""
+
+    where: Mapping[str, object]
+    place: int = -(2**62)
+    born: int = -(2**62)
+    node: str = ""
+    read: deque[Listed] = field(default_factory=deque)
+    last: bool = False
+    size: int = WINDOW_FIRST
+
+
+class Walk:
+    """Items in the order of their score, from lanes and from beside them, as far as somebody wants them."""
+
+    def __init__(
+        self,
+        tx: Reader,
+        narrow: Narrow,
+        lanes: Sequence[int],
+        *,
+        today: int,
+        beside: Iterable[Listed] = (),
+    ) -> None:
+        self._tx = tx
+        self._narrow = narrow
+        self._today = today
+        self._heads = [_Head(where) for where in _heads(narrow, lanes)]
+        beside = {item.id: item for item in beside}.values()
+        self._known = {item.id for item in beside}
+        self._next = [(item.key, item, -1) for item in beside]
+        heapq.heapify(self._next)
+
+    async def take(self, most: int) -> list[Listed]:
+        """Return the next items, fewer than `most` only at the end."""
+        taken: list[Listed] = []
+        while len(taken) < most:
+            await self._fill()
+            if not self._next:
+                break
+            _, item, n = heapq.heappop(self._next)
+            taken.append(item)
+            if n >= 0:
+                self._advance(n)
+        return taken
+
+    async def bound(self) -> tuple[bool, int, Instant, NodeId] | None:
+        """Return the place of the next item, which none of the unread comes before; None when there is none."""
+        await self._fill()
+        return self._next[0][0] if self._next else None
+
+    async def _fill(self) -> None:
+        """Read on in every lane whose next item isn't known."""
+        by_project, by_type = self._narrow.projects is not None, self._narrow.types is not None
+        while empty := [(n, head) for n, head in enumerate(self._heads) if not head.read and not head.last]:
+            size = max(head.size for _, head in empty)
+            # Not inside a write: the event loop runs in between (D42).
+            await asyncio.sleep(0)
+            (rows,) = await self._tx.fetch(
+                q(
+                    "ranking.scan_in" if by_project else "ranking.scan_of" if by_type else "ranking.scan",
+                    heads=as_json([_behind(n, head) for n, head in empty]),
+                    today=self._today,
+                    most=size,
+                    **self._narrow.type_params(),
+                )
+            )
+            found: dict[int, list[Row]] = {}
+            for row in rows:
+                found.setdefault(row[0], []).append(row)
+            for n, head in empty:
+                self._read(n, head, found.get(n, []), size)
+
+    def _read(self, n: int, head: _Head, rows: Sequence[Row], size: int) -> None:
+        rows = sorted(rows, key=lambda row: (row[5], row[6], row[1]))
+        head.last = len(rows) < size
+        head.size = min(4 * head.size, WINDOW_MAX)
+        if rows:
+            head.node, head.place, head.born = rows[-1][1], rows[-1][5], rows[-1][6]
+        head.read.extend(item for item in listed(rows, self._today) if item.id not in self._known)
+        self._advance(n)
+
+    def _advance(self, n: int) -> None:
+        head = self._heads[n]
+        if head.read:
+            item = head.read.popleft()
+            heapq.heappush(self._next, (item.key, item, n))
+            # One of a lane stands in the heap at a time; the lane is read on only when that one has been taken.
+
+
+def _behind(n: int, head: _Head) -> dict[str, object]:
+    return {"n": n, **head.where, "place": head.place, "born": head.born, "node": head.node}
+
+
+def _heads(narrow: Narrow, lanes: Sequence[int]) -> list[dict[str, object]]:
+    """Return where the lanes of what is wanted are: those of its projects, else of its types, else all there are."""
+    if narrow.projects is not None:
+        return [{"project": name, "lane": lane} for name in narrow.projects for lane in lanes]
+    if narrow.types is not None:
+        wanted = [name for name in narrow.types if name not in narrow.exclude_types]
+        return [{"type": name, "lane": lane} for name in wanted for lane in lanes]
+    return [{"lane": lane} for lane in lanes]
+
+
+def listed(
+    rows: Iterable[Row], today: int, *, boosts: Mapping[NodeId, int] | None = None, beside: bool = False
+) -> Iterator[Listed]:
+    """Yield index rows as items, with their score of today as far as their lane tells it."""
+    for first, node, kind, project, lane, place, born, turns, stale in rows:
+        units = UNKNOWN
+        if lane < ranking.DORMANT and turns > today:
+            boost = boosts.get(node, 0) if boosts is not None else 0
+            units = ranking.units_on(today, pace=ranking.pace_of(lane), place=place) + boost
+        yield Listed(node, kind, project, lane, units, born, bool(stale), first == 1, beside)
+
+
+# --- beside the lanes ----------------------------------------------------------------------------------------------
+
+
+async def beside(
+    tx: Reader, narrow: Narrow, viewer: Principal, now: Instant, *, today: int, front: Mapping[NodeId, int]
+) -> list[Listed]:
+    """Return the items that their lanes don't show, or not at the viewer's place.
+
+    They are the viewer's own, in force or not; those whose lease is over;
+    those that have turned; and the person's recent work, which ranks higher
+    for that person.
+    """
+    boosts = {node: ranking.front_boost(count) for node, count in front.items()}
+    every = {"most": BESIDE_MAX, **narrow.params()}
+    own, gone, turned, worked_on = await tx.fetch(
+        q("ranking.own", **_side(viewer), now=now, **every),
+        q("ranking.lapsed", now=now, **every),
+        q("ranking.turned", today=today, **every),
+        q("ranking.named", ids=as_json(sorted(boosts)), **narrow.params()),
+    )
+    rows = {row[1]: row for row in (*turned, *gone, *own)}
+    in_lanes = [row for row in worked_on if row[1] not in rows]
+    return [
+        *listed(rows.values(), today, boosts=boosts, beside=True),
+        *listed(in_lanes, today, boosts=boosts),
+    ]
+
+
+async def reserved(tx: Reader, narrow: Narrow, holder: Principal, now: Instant) -> list[NodeId]:
+    """Return what `holder`, or for a person one of its agents, has reserved, best first."""
+    (rows,) = await tx.fetch(q("ranking.reserved", **_side(holder), now=now, most=BESIDE_MAX, **narrow.params()))
+    return [NodeId(row[1]) for row in rows]
+
+
+async def lapsed(tx: Reader, narrow: Narrow, now: Instant, *, today: int) -> list[Listed]:
+    """Return the items that no lane shows although they may be free: their lease is over, or they have turned."""
+    every = {"most": BESIDE_MAX, **narrow.params()}
+    gone, turned = await tx.fetch(q("ranking.lapsed", now=now, **every), q("ranking.turned", today=today, **every))
+    return list(listed([*gone, *turned], today, beside=True))
+
+
+async def items(tx: Reader, ids: Iterable[NodeId], narrow: Narrow, *, today: int) -> list[Listed]:
+    """Return items by their ids, as far as they are wanted."""
+    (rows,) = await tx.fetch(q("ranking.named", ids=as_json(sorted(ids)), **narrow.params()))
+    return list(listed(rows, today))
+
+
+async def assigned(tx: Reader, assignee: str) -> frozenset[NodeId]:
+    """Return the nodes somebody is assigned by hand, holds, or stewards themselves; at most `BESIDE_MAX`."""
+    (rows,) = await tx.fetch(q("ranking.assigned", assignee=assignee, most=BESIDE_MAX))
+    return frozenset(NodeId(row[0]) for row in rows)
+
+
+async def stewarded(tx: Reader, assignee: str) -> tuple[str, ...]:
+    """Return the projects whose repository or grouping somebody stewards."""
+    (rows,) = await tx.fetch(q("ranking.stewarded", assignee=assignee))
+    return tuple(row[0] for row in rows)
+
+
+async def held_in(tx: Reader, projects: Sequence[str], *, today: int) -> list[Listed]:
+    """Return the items of some projects that somebody holds."""
+    (rows,) = await tx.fetch(q("ranking.held_in", projects=as_json(projects), most=BESIDE_MAX))
+    return list(listed(rows, today))
+
+
+# --- scope ---------------------------------------------------------------------------------------------------------
+
+
+async def scope(tx: Reader, project: str) -> tuple[str, ...]:
+    """Return the projects that the name of one stands for (companion 3.1).
+
+    A bare slug is its repository's grouping with all its siblings,
+    ``proj-<slug>`` a grouping, ``repo-<slug>`` that repository alone.
+    """
+    if project.startswith("repo-"):
+        return (project.removeprefix("repo-"),)
+    if project.startswith("proj-"):
+        (rows,) = await tx.fetch(q("ranking.members", slug=project.removeprefix("proj-")))
+    else:
+        (rows,) = await tx.fetch(q("ranking.siblings", slug=project))
+    return tuple(row[0] for row in rows)
+
+
+async def is_known(tx: Reader, projects: Sequence[str]) -> bool:
+    """Whether anything goes by one of these names."""
+    (((known,),),) = await tx.fetch(q("ranking.known_project", slugs=as_json(projects)))
+    return bool(known)
+
+
+async def front(tx: Reader, viewer: Principal, now: Instant) -> dict[NodeId, int]:
+    """Return how often a person has worked on which node in a week, filing it aside; nothing for an agent (D16)."""
+    if not viewer.is_person:
+        return {}
+    since = now - micros(FRONT_WITHIN)
+    (rows,) = await tx.fetch(q("ranking.front", person=viewer.person, since=since, most=FRONT_MAX))
+    return {NodeId(node): count for node, count in rows}
+
+
+async def muted(tx: Reader, person: PersonId | None, today: date) -> Mutes:
+    """Return what a person has muted, by its own node."""
+    if person is None:
+        return Mutes()
+    (rows,) = await tx.fetch(q("ranking.muted", person=person))
+    return mutes(json.loads(rows[0][0]), today) if rows else Mutes()
+
+
+# --- counting ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Some of the items that are alike, by what the index knows of them."""
+
+    type: str
+    project: str | None
+    lane: int
+    stale: bool
+    count: int
+
+
+async def hidden(
+    tx: Reader, narrow: Narrow, viewer: Principal, now: Instant, *, today: int, blocked: bool, most: int
+) -> dict[Hidden, int]:
+    """Return how many items are hidden from a viewer for what reason, each counted up to `most`.
+
+    Blocked ones only if `blocked` says that they are hidden.
+    """
+    only_counted = {
+        ranking.DORMANT: Hidden.DORMANT,
+        ranking.ARCHIVED: Hidden.ARCHIVED,
+        ranking.GATING: Hidden.GATING,
+    }
+    if blocked:
+        only_counted |= {lane + ranking.BLOCKED: Hidden.BLOCKED for lane in ranking.lanes()}
+    shown = ranking.lanes(blocked=True)
+    every = {"most": most, **narrow.params()}
+    by_lane, by_kind = await tx.fetch(
+        q("ranking.hidden", lanes=as_json(list(only_counted)), today=today, **every),
+        q("ranking.held", **_side(viewer), now=now, lanes=as_json(shown), **every),
+    )
+    counts: dict[Hidden, int] = {}
+    for lane, count in by_lane:
+        counts[only_counted[lane]] = counts.get(only_counted[lane], 0) + count
+    for kind, count in by_kind:
+        counts[Hidden.RESERVED if kind == Kind.RESERVATION else Hidden.LEASED] = count
+    return {why: min(count, most) for why, count in counts.items() if count}
+
+
+async def census(tx: Reader, narrow: Narrow, lanes: Sequence[int], *, today: int) -> list[Tally]:
+    """Return how many items there are of each kind in some lanes, all of them."""
+    (rows,) = await tx.fetch(q("ranking.census", lanes=as_json(lanes), today=today, **narrow.params()))
+    return [Tally(kind, project, lane, bool(stale), count) for kind, project, lane, stale, count in rows]
+
+
+def ready_lanes(ready: Ready | None, *, blocked: bool) -> list[int]:
+    """Return the lanes of what is for `ready`, or of everything when it is None."""
+    return ranking.lanes([ready], blocked=blocked) if ready is not None else ranking.lanes(blocked=blocked)
+
+
+def _side(viewer: Principal) -> dict[str, object]:
+    """Return whose leases are a viewer's own (D1)."""
+    return {"holder": viewer.id, "owner": viewer.person if viewer.is_person else None}
