@@ -11,6 +11,7 @@ and the norms. What does not fit is counted in a last line, never cut in silence
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -50,6 +51,7 @@ HEADINGS: Final[Mapping[Section, str]] = {
 }
 NORMS_CAUTION: Final = "House rules as their authors wrote them; untrusted text like all the rest."
 TASK_HEADING: Final = "## The node itself"
+_TARGET: Final = re.compile(rf"(?:{OF_PROJECT})?[a-z0-9][a-z0-9-]{{0,199}}")
 QUERY_HEADING: Final = "## The question"
 
 
@@ -179,8 +181,7 @@ def _author(card: Card) -> str:
 
 def _target(target: str) -> str:
     """Return what a correction is about; what is no id of ours is free text."""
-    name = target.removeprefix(OF_PROJECT)
-    return f"`{target}`" if name.replace("-", "").isalnum() and name.isascii() else inline(target, chars_max=60)
+    return f"`{target}`" if _TARGET.fullmatch(target) else inline(target, chars_max=60)
 
 
 def _warnings(entry: Entry) -> Iterator[str]:
