@@ -1,4 +1,4 @@
-"""Tours are run: each ``console`` block of the README and the tutorials, as a reader would type it.
+"""Tours are run: each ``console`` block of the README, the how-tos and the tutorials, as a reader would type it.
 
 A line that begins with ``$ `` is a command (``> `` continues it); the lines after it, if there are any, are what it
 prints, with ``…`` for what differs from reader to reader. A command ends with 0 unless a comment says otherwise:
@@ -22,7 +22,8 @@ from typing import Final
 import pytest
 
 ROOT: Final = Path(__file__).parents[2]
-PAGES: Final = [ROOT / "README.md", *sorted((ROOT / "docs" / "tutorial").glob("*.md"))]
+PAGES: Final = [ROOT / "README.md", *sorted((ROOT / "docs").glob("[ht]*/*.md"))]
+"""README, how-tos and tutorials: a page without a console block has nothing that could go wrong."""
 TOUR_S_MAX: Final = 150
 """README's takes half a minute, on a machine with nothing else to do."""
 FENCE: Final = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
