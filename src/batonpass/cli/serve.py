@@ -120,9 +120,10 @@ async def _serve(url: str, host: str, port: int, *, as_json: bool) -> int:
             if (await services.status()).node_count == 0:
                 warn("nobody can use this database yet; make its first person: baton init --db URL")
             server = _Server(app, as_json=as_json)
-            house = asyncio.create_task(keep_house(store), name="retention")
+            house = asyncio.create_task(keep_house(store), name="house")
             await server.serve([listening])
             house.cancel()
+            await asyncio.gather(house, return_exceptions=True)
         finally:
             await store.close()
     return Exit.INTERRUPTED if server.ended_by is signal.SIGINT else Exit.OK

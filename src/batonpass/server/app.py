@@ -14,7 +14,7 @@ from starlette.responses import Response
 from batonpass.core.errors import MethodNotAllowed, NotFound
 from batonpass.server.http.call import refused
 from batonpass.server.http.routes import ROUTES
-from batonpass.server.services import retention
+from batonpass.server.services import ranking, retention
 from batonpass.server.services.bundle import Services
 from batonpass.store.base import Store
 
@@ -30,7 +30,14 @@ def create_app(store: Store) -> Starlette:
 
 
 async def keep_house(store: Store) -> None:
-    """Remove what is past its retention, now and every hour, until cancelled. A round that fails is only logged."""
+    """Do what is nobody's request, until cancelled: remove what is past its retention, keep the queue's index true."""
+    async with asyncio.TaskGroup() as house:
+        house.create_task(_sweep(store), name="retention")
+        house.create_task(ranking.keep_ranking(store), name="ranking")
+
+
+async def _sweep(store: Store) -> None:
+    """Remove what is past its retention, now and every hour. A round that fails is only logged."""
     while True:
         try:
             await retention.sweep(store)

@@ -20,9 +20,11 @@ of `queue/next`, after which rows are only taken without waiting; holders whose
 leases are counted (advisory); the request's idempotency key; tokens by hash,
 the caller's and those that change in one statement; people; agents; policies
 (advisory); the ids of new nodes (advisory); nodes by id; who adds `blocks`
-edges (advisory); edges, which are their source's; history and events, which
-wait for nobody. Two exceptions hold because they lock one thing alone: the
-first person takes the table of people, and retention skips what is locked.
+edges (advisory); edges, which are their source's; the rows of the queue's
+index by node; notes of what is to be derived, history and events, which wait
+for nobody. Three exceptions hold because they wait for nothing or lock one
+thing alone: the first person takes the table of people, retention skips what
+is locked, and a lease verb marks an item as held only if that row is free.
 
 The time is read with `tx.now()` after the locks, never before (D5). `tx.put(…)` hands over
 a change without waiting: it is sent with the next `fetch` or with COMMIT.
