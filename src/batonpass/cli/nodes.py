@@ -1,4 +1,4 @@
-"""Nodes and edges: add, show, list, link, unlink, set, ready."""
+"""Nodes and edges: add, show, list, link, unlink, set, priority, ready."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from batonpass.client.client import Answer
 from batonpass.core.errors import Invalid
 from batonpass.core.ids import NODE_ID_BYTES_MAX, parse_node_id
 from batonpass.core.node_types import require_type
-from batonpass.wire.nodes import ChangeReply, NodeReply, PutReply
+from batonpass.wire.nodes import ChangeReply, EdgeBody, NodeReply, PutReply
 
 COLUMNS: Final = (
     Column("node"),
@@ -36,6 +36,7 @@ COLUMNS: Final = (
 EDGE_COLUMNS: Final = (Column("edge"), Column("node"), Column("status"), Column("title", cut=True))
 STDIN: Final = "-"
 EDGES_SHOWN: Final = 50
+MISSING: Final = {"deleted": "(deleted)", "unwritten": "(not written yet)"}
 STEM_CHARS_MAX: Final = 60
 """How much of a title an id made of it takes over."""
 _WORD: Final = re.compile(r"[a-z0-9]+")
@@ -130,9 +131,9 @@ def show(node: Node, /, *, common: Common = COMMON) -> None:
     if edges.edges:
         say("")
         rows = [
-            (f"{edge.type} →", edge.to, edge.status, edge.title)
+            (f"{edge.type} →", edge.to, edge.status, _title(edge))
             if edge.direction == "out"
-            else (f"← {edge.type}", edge.src, edge.status, edge.title)
+            else (f"← {edge.type}", edge.src, edge.status, _title(edge))
             for edge in edges.edges
         ]
         print_table(EDGE_COLUMNS, rows, empty="")
@@ -225,6 +226,19 @@ def set_(
     _print_change(ask(common, call), f"is {status or priority}", "is that already", common)
 
 
+def priority(node: Node, priority: Literal["p1", "p2", "p3", "none"], /, *, common: Common = COMMON) -> None:
+    """Set a node's priority, or take it away.
+
+    Args:
+        node: which.
+        priority: p1, p2 or p3; "none" takes it away.
+
+    """
+    answer = ask(common, calls.set_priority(node, None if priority == "none" else priority))
+    done = "has no priority" if priority == "none" else f"is {priority}"
+    _print_change(answer, done, "is that already", common)
+
+
 def ready(node: Node, /, *, needs_input: Flag = False, common: Common = COMMON) -> None:
     """Say that agents may take a node, or with --needs-input that they may not.
 
@@ -274,6 +288,11 @@ def _text(name: str) -> str:
         raise UsageError(f"{name}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{name}: not UTF-8: {error.reason} at byte {error.start}") from error
+
+
+def _title(edge: EdgeBody) -> str | None:
+    """Return the title of an edge's other end, or why there is none."""
+    return edge.title if edge.missing is None else MISSING[edge.missing]
 
 
 def _standing(node: NodeReply) -> Iterator[tuple[str, str]]:

@@ -1,10 +1,13 @@
-"""Bodies of histories: a page of entries, a revision as it was, a redaction (D41)."""
+"""Bodies of histories: a page of entries, a revision as it was, a redaction (D41); and such a text taken apart."""
 
 from __future__ import annotations
 
 from typing import ClassVar, Literal
 
 import msgspec
+
+from batonpass.core.blame import Parts
+from batonpass.wire.frontmatter import Entry, load
 
 
 class DeletedBody(msgspec.Struct):
@@ -87,3 +90,32 @@ class RedactReply(msgspec.Struct):
     revision: str
     entries: int
     warnings: list[str]
+
+
+def parts_of(raw: str) -> tuple[dict[str, Entry], str]:
+    """Return the keys and the body of a text as histories keep it, which is canonical and needs no checking."""
+    front, _, body = raw.removeprefix("---\n").partition("\n---\n")
+    fields, _ = load(front + "\n")
+    return fields, body.removeprefix("\n").removesuffix("\n")
+
+
+def parted(raw: str) -> Parts:
+    """Return the same for comparison with others: each edge is a key of its own."""
+    fields, body = parts_of(raw)
+    keys = {key: _shown(value) for key, value in fields.items() if key != "edges"}
+    edges = fields.get("edges", [])
+    for edge in edges if isinstance(edges, list) else []:
+        if isinstance(edge, dict):
+            attrs = {key: value for key, value in edge.items() if key not in {"type", "to"}}
+            keys[f"{edge['type']} {edge['to']}"] = _shown(attrs)
+    return Parts(keys, tuple(body.split("\n")) if body else ())
+
+
+def _shown(value: Entry) -> str:
+    match value:
+        case str():
+            return value
+        case dict():
+            return ", ".join(f"{key}: {text}" for key, text in value.items())
+        case list():
+            return ", ".join(item for item in value if isinstance(item, str))

@@ -145,6 +145,18 @@ def run(
         return Completed(code, _content(out), _content(err))
 
 
+def converse(argv: Sequence[str]) -> int:
+    """Run a program that speaks with the person at this terminal, such as an editor, and return its exit code.
+
+    It has our input, output and environment, and takes what the terminal's keys
+    send. `NotStarted` when it can't be executed.
+    """
+    try:
+        return subprocess.run(argv, check=False).returncode
+    except (OSError, ValueError) as error:
+        raise NotStarted(f"{argv[0]} could not be started: {error}") from error
+
+
 def start(
     argv: Sequence[str],
     *,
