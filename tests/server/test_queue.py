@@ -577,7 +577,7 @@ async def test_agents_that_ask_together_each_get_another_item(server: InProcessS
 @pytest.mark.parametrize(
     "body, field",
     [
-        ({"wait": 5}, "wait"),
+        ({"wait": 61}, "wait"),
         ({"accept": "all"}, "accept"),
         ({"types": ["taks"]}, "type"),
         ({"types": [7]}, "types[0]"),

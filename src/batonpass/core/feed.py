@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from batonpass.core.errors import Invalid, Resync
 from batonpass.core.ids import Instant, shown
@@ -105,6 +105,18 @@ def parse_position(text: str, incarnation: str, *, field: str) -> Position:
     return Position(int(match["seq"]), Instant(int(match["at"])) if match["at"] is not None else None)
 
 
+class Wanted(Protocol):
+    """What somebody waits for. Equal ones are looked through once, however many wait."""
+
+    def takes(self, event: StoredEvent) -> bool:
+        """Whether `event` is among it."""
+        ...
+
+    def passes(self, projects: Collection[str | None] | None) -> bool:
+        """Whether time passing counts, which has freed something in these projects, or may have in any."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Topic:
     """Which events a reader wants; None is all of them. `kinds` may name a whole family: ``lease`` is ``lease.*``."""
@@ -120,3 +132,35 @@ class Topic:
             and (self.node is None or event.node == self.node)
             and (self.kinds is None or event.kind in self.kinds or event.kind.partition(".")[0] in self.kinds)
         )
+
+    def passes(self, projects: Collection[str | None] | None) -> bool:
+        """Return False: that time passes is no event."""
+        del projects
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class QueueScope:
+    """What may change a part of the queue: None is all of it.
+
+    A node may free one of another project, which it blocked, or take it away.
+    A lease is a matter of its own node only; and so, in the queue, is when it ends.
+    """
+
+    project: str | None = None
+
+    def takes(self, event: StoredEvent) -> bool:
+        """Whether `event` may change what is in the scope, or for whom."""
+        if self.project is None or event.project in (None, self.project):
+            return True
+        return event.kind in _REACHING
+
+    def passes(self, projects: Collection[str | None] | None) -> bool:
+        """Whether what time has freed in `projects` may be in the scope."""
+        if projects is None:
+            return True
+        return bool(projects) if self.project is None else self.project in projects
+
+
+_REACHING: Final = frozenset({"node.put", "node.status", "node.edge_added", "node.edge_removed", "node.deleted"})
+"""What of another project may reach into this one."""

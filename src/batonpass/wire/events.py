@@ -8,7 +8,7 @@ one event: it rises along the feed, and has gaps that mean nothing.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -22,6 +22,10 @@ FROM_NOW: Final = "now"
 WAIT_S_MAX: Final = 60
 LIMIT: Final = 100
 LIMIT_MAX: Final = 500
+
+
+Wait = Annotated[int, msgspec.Meta(ge=0, le=WAIT_S_MAX)]
+"""How long an answer may wait for something to say, in whole seconds."""
 
 
 class EventBody(msgspec.Struct, omit_defaults=True):

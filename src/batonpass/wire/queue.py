@@ -9,6 +9,7 @@ import msgspec
 from batonpass.core.leases import Kind
 from batonpass.core.queue import Item, Signals
 from batonpass.core.readiness import Ready
+from batonpass.wire.events import Wait
 from batonpass.wire.leases import LeaseBody
 from batonpass.wire.schemas import AnyId, AnyText, Label, Slug
 
@@ -86,6 +87,8 @@ class QueueReply(msgspec.Struct, omit_defaults=True):
     reserved: int = 0
     blocked: int = 0
     counts_capped: bool = False
+    seq: str = ""
+    """The position this page shows; pass it as `after` with `wait` to be answered when something has changed."""
     project_warning: str | None = None
 
 
@@ -99,6 +102,7 @@ class NextRequest(msgspec.Struct):
     candidates: list[AnyId] | None = None
     session: Label | None = None
     dispatch: Label | None = None
+    wait: Wait = 0
 
 
 class NextReply(msgspec.Struct, omit_defaults=True):

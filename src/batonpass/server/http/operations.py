@@ -99,10 +99,16 @@ def ask(
 
 
 def verb(
-    path: str, handler: Handler, takes: type[msgspec.Struct], gives: Gives, *, published: bool = True
+    path: str,
+    handler: Handler,
+    takes: type[msgspec.Struct],
+    gives: Gives,
+    *,
+    published: bool = True,
+    refuses: tuple[type[BatonError], ...] = (),
 ) -> Operation:
     """Return a POST that never answers from the store: a nonce or an epoch makes it repeatable (D11)."""
-    return Operation("POST", path, handler, takes, gives, published=published)
+    return Operation("POST", path, handler, takes, gives, published=published, refuses=refuses)
 
 
 def change(

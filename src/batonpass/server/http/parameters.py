@@ -79,6 +79,7 @@ IN_QUERIES: Final[dict[str, Parameter]] = {
     "events.page.after": Parameter(
         "Where to begin: the `next` of the page before, or `now`; without it, at the beginning of what is kept.", _PLACE
     ),
+    "queue.page.after": Parameter("The `seq` of an earlier answer, to wait for what changes after it.", _PLACE),
     "limit": Parameter("How many entries the page has at most; the server has a limit of its own.", _COUNT),
     "offset": Parameter(
         "How many items come before the page.", {"type": "integer", "minimum": 0, "maximum": NUMBER_MAX}

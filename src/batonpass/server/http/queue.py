@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -10,6 +11,7 @@ from starlette.responses import Response
 from batonpass.core.clock import iso
 from batonpass.core.eligibility import Hidden
 from batonpass.core.errors import Invalid
+from batonpass.core.feed import QueueScope
 from batonpass.core.ids import NodeId, PersonId, json_type, parse_label, parse_node_id
 from batonpass.core.node_types import require_type
 from batonpass.core.nodes import parse_slug
@@ -17,6 +19,7 @@ from batonpass.core.queue import Accept
 from batonpass.core.readiness import Ready
 from batonpass.server.http.call import Call, flag, reply
 from batonpass.server.http.leases import expires_in_ms, whole_number
+from batonpass.server.http.waiting import when_changed, when_there
 from batonpass.server.services.paging import Page, View
 from batonpass.server.services.queue import CANDIDATES_MAX, EXCLUDED_MAX, Wish, require_few
 from batonpass.wire import queue as wire
@@ -28,7 +31,9 @@ LIMIT_DEFAULT: Final = 20
 async def page(call: Call) -> Response:
     """Read a page of the queue, best first, with counts of what it hides."""
     asked = _view(call)
-    return reply(_envelope(await call.services.queue.page(call.principal, asked), asked))
+    read = functools.partial(call.services.queue.page, call.principal, asked)
+    found, seq = await when_changed(call, QueueScope(asked.project), read)
+    return reply(_envelope(found, asked, seq))
 
 
 async def take_next(call: Call) -> Response:
@@ -46,7 +51,8 @@ async def take_next(call: Call) -> Response:
         session=parse_label(asked.session, field="session") if asked.session is not None else None,
         dispatch=parse_label(asked.dispatch, field="dispatch") if asked.dispatch is not None else None,
     )
-    taken = await call.services.queue.next(call.caller(), wish)
+    attempt = functools.partial(call.services.queue.next, call.caller(), wish)
+    taken = await when_there(call, wish, attempt, within_s=asked.wait)
     if taken is None:
         return reply(wire.NextReply(ok=True, status="empty"), ignored=body.ignored)
     return reply(
@@ -81,7 +87,7 @@ def _view(call: Call) -> View:
     )
 
 
-def _envelope(page: Page, asked: View) -> wire.QueueReply:
+def _envelope(page: Page, asked: View, seq: str) -> wire.QueueReply:
     counts, end = page.counts, asked.offset + len(page.items)
     return wire.QueueReply(
         items=[wire.item_body(item, in_cycle=item.candidate.id in page.cycles) for item in page.items],
@@ -98,6 +104,7 @@ def _envelope(page: Page, asked: View) -> wire.QueueReply:
         generated_at=iso(page.now),
         counts_capped=counts.capped,
         project_warning=page.project_warning,
+        seq=seq,
         **{why.value: page.hidden.get(why, 0) for why in Hidden if why is not Hidden.GONE},
     )
 

@@ -72,6 +72,7 @@ from batonpass.wire.tombstones import DeleteReply, DeleteRequest
 _PAGE: Final = ("after", "limit")
 _FILTERS: Final = (
     "project", "assignee", "type", "exclude_type", "readiness", "include_blocked", "counts", "limit", "offset",
+    "wait", "after",
 )  # fmt: skip
 _FEED: Final = ("after", "wait", "limit", "project", "kind", "node")
 _ENDED: Final = (Resync, RateLimited)
@@ -81,13 +82,13 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     verb(paths.CLAIM, leases.claim, lease.ClaimRequest, lease.LeaseReply),
     verb(paths.RENEW, leases.renew, lease.RenewRequest, lease.LeaseReply),
     verb(paths.QUEUE_RENEW, leases.renew_many, lease.BulkRenewRequest, lease.BulkRenewReply),
-    verb(paths.QUEUE_NEXT, queue.take_next, queued.NextRequest, queued.NextReply, published=False),
+    verb(paths.QUEUE_NEXT, queue.take_next, queued.NextRequest, queued.NextReply, published=False, refuses=(RateLimited,)),
     verb(paths.RELEASE, leases.release, lease.ReleaseRequest, lease.ReleaseReply),
     verb(paths.EXTEND, leases.extend, lease.ExtendRequest, lease.LeaseReply),
     verb(paths.RESERVE, leases.reserve, lease.RenewRequest, lease.LeaseReply),
     verb(paths.QUEUE_CLAIM, leases.claim_many, lease.BulkClaimRequest, lease.BulkClaimReply),
     verb(paths.QUEUE_RELEASE, leases.release_many, lease.BulkReleaseRequest, lease.BulkReleaseReply),
-    read(paths.QUEUE, queue.page, queued.QueueReply, *_FILTERS, listed=("type", "exclude_type")),
+    read(paths.QUEUE, queue.page, queued.QueueReply, *_FILTERS, listed=("type", "exclude_type"), refuses=_ENDED),
     read(paths.NODE, nodes.get, graph.NodeReply),
     change(paths.NODES, nodes.put, graph.PutRequest, graph.PutReply, published=True, also=(207,)),
     read(paths.NODES, nodes.listed, graph.NodesReply, *_NODES),

@@ -7,20 +7,37 @@ somebody asks for the next message of the request, which has none left.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from batonpass.core.errors import Invalid
+from batonpass.core.feed import QueueScope
+from batonpass.core.ids import Instant
+from batonpass.server.http.call import Call
 from batonpass.server.services.feed import Feed, Place
+from batonpass.server.services.lines import Waiter
+from batonpass.server.services.queue import Taken, Wish
 from batonpass.wire.events import STREAM, WAIT_S_MAX
 
 SECONDS_DIGITS_MAX: Final = 4
 
 Chunks = Callable[[Place], AsyncIterator[bytes]]
+
+
+class Timed(Protocol):
+    """An answer of the queue, which says of which moment it is."""
+
+    @property
+    def now(self) -> Instant:
+        """The database's time when it was read."""
+        ...
+
+
+P = TypeVar("P", bound=Timed)
 
 
 def wait_s(asked: Mapping[str, str]) -> int:
@@ -77,6 +94,37 @@ class Stream(Response):
                 async for chunk in self._chunks(place):
                     await send({"type": "http.response.body", "body": chunk, "more_body": True})
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def when_changed(call: Call, scope: QueueScope, read: Callable[[], Awaitable[P]]) -> tuple[P, str]:
+    """Return a page of the queue and the position it shows; with `wait` and `after`, once something has changed.
+
+    The position is taken before the page is read, so what the page does not
+    show lies behind it. It may lag: then the next wait ends at once.
+    """
+    feed, within_s, text = call.services.feed, wait_s(call.query), call.query.get("after")
+    if within_s and not text:
+        raise Invalid("wait: needs `after`, the `seq` of an earlier answer", field="wait")
+    after = feed.parse(text, field="after") if text else None
+    if within_s and after is not None:
+        async with place_of(feed, call.request.receive) as place:
+            if after.at is None or not await feed.freed(after.at, scope):
+                await place.changed(after.seq, scope, within_s=within_s)
+    seq = feed.mark
+    page = await read()
+    return page, feed.position(seq, page.now)
+
+
+async def when_there(
+    call: Call, wish: Wish, attempt: Callable[[], Awaitable[Taken | None]], *, within_s: int
+) -> Taken | None:
+    """Return what `attempt` takes for `wish`: at once, or in line with the others as soon as there is something."""
+    if not within_s:
+        return await attempt()
+    async with place_of(call.services.feed, call.request.receive) as place:
+        key = (call.principal.id, wish.accept, wish.types, wish.exclude, wish.candidates)
+        waiter = Waiter(call.principal.id, key, attempt, place)
+        return await call.services.lines.take(QueueScope(wish.project), waiter, within_s=within_s)
 
 
 async def _until_gone(receive: Receive) -> None:

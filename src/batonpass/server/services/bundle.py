@@ -17,9 +17,10 @@ from batonpass.server.services.graph import Graph
 from batonpass.server.services.history import History
 from batonpass.server.services.identity import Identity
 from batonpass.server.services.leases import Leases
+from batonpass.server.services.lines import Lines
 from batonpass.server.services.policy import Policies
 from batonpass.server.services.questions import Questions
-from batonpass.server.services.queue import Queue
+from batonpass.server.services.queue import Queue, Taken
 from batonpass.server.services.tokens import Tokens
 from batonpass.server.services.tombstones import Tombstones
 from batonpass.server.services.transfer import Transfers
@@ -50,6 +51,7 @@ class Services:
     commits: Commits
     batches: Batches
     leases: Leases
+    lines: Lines[Taken]
     queue: Queue
     digests: Digests
     briefings: Briefings
@@ -65,17 +67,19 @@ class Services:
     def over(store: Store) -> Services:
         """Return the services over `store`."""
         engine = LeaseEngine(store)
+        feed = Feed(store)
         identity = Identity(store)
         return Services(
             store=store,
             engine=engine,
-            feed=Feed(store),
+            feed=feed,
             graph=Graph(store),
             history=History(store),
             tombstones=Tombstones(store),
             commits=Commits(store),
             batches=Batches(store),
             leases=Leases(store, engine),
+            lines=Lines(store, feed),
             queue=Queue(store),
             digests=Digests(store),
             briefings=Briefings(store),

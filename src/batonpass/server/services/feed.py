@@ -15,21 +15,27 @@ A wait ends with the change, its time, its client's going, or the server's end.
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from batonpass.core.clock import MICROS_PER_S
 from batonpass.core.errors import BatonError, RateLimited, Resync
-from batonpass.core.feed import Position, StoredEvent, Topic, parse_position
+from batonpass.core.feed import Position, QueueScope, StoredEvent, Topic, Wanted, parse_position
 from batonpass.core.ids import Instant
+from batonpass.server.services.moments import Moments
 from batonpass.server.services.tailer import Tailer
 from batonpass.store import events
 from batonpass.store.base import Store
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Hearer = Callable[[Sequence[StoredEvent]], object]
+"""Told of what has become readable; of nothing, when whoever hears has to look for itself."""
 
 WAITS_MAX: Final = 10_000
 """How many requests may wait at one server at once, streams included."""
@@ -68,17 +74,24 @@ class Place:
         """Whether there is nobody left to answer, or nothing left to wait for: the server ends."""
         return self._feed.ended or (self._gone is not None and self._gone.done())
 
-    async def changed(self, after: int, topic: Topic, *, within_s: float) -> None:
-        """Wait until there may be an event of `topic` after position `after`, or until the wait is over.
+    async def changed(self, after: int, wanted: Wanted, *, within_s: float) -> None:
+        """Wait until there may be something `wanted` after position `after`, or until the wait is over.
 
         It may end for nothing; whoever waits looks, and waits again.
         """
-        if self._feed.happened(after, topic):
+        if self._feed.happened(after, wanted):
             return
-        with self._feed.called(topic) as call:
-            if not self.over:
-                ends = [call, self._gone] if self._gone is not None else [call]
-                await asyncio.wait(ends, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
+        call: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        with self._feed.heard(wanted, functools.partial(_answer, call)):
+            await self.until(call, within_s=within_s)
+
+    async def until(self, call: asyncio.Future[T], *, within_s: float) -> None:
+        """Wait until `call` is done, or until the wait is over."""
+        if not self.over:
+            ends: list[asyncio.Future[T] | asyncio.Future[None]] = [call]
+            if self._gone is not None:
+                ends.append(self._gone)
+            await asyncio.wait(ends, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
 
 
 class Feed:
@@ -88,7 +101,8 @@ class Feed:
         self._store = store
         self._waits_max = waits_max
         self._tailer = Tailer(store, self._published)
-        self._calls: dict[Topic, set[asyncio.Future[None]]] = {}
+        self._moments = Moments(store)
+        self._hearers: dict[Wanted, dict[object, Hearer]] = {}
         self._places = 0
         self._wake = asyncio.Event()
         self._joined = asyncio.Event()
@@ -121,6 +135,18 @@ class Feed:
         """Return a position with everything of `at` and later behind it, and perhaps a little before."""
         async with self._store.read() as tx:
             return await events.before_instant(tx, Instant(at - DISORDER))
+
+    async def freed(self, then: Instant, scope: QueueScope) -> bool:
+        """Whether time alone has freed something in `scope` since `then`; what it frees from now on is told."""
+        return scope.passes(await self._moments.since(then, await self.watch_time()))
+
+    async def watch_time(self) -> Instant:
+        """Return the database's time; whoever begins to wait next is told of all that time frees after it."""
+        async with self._store.read() as tx:
+            now = await tx.now()
+        if self._following is None:
+            self._moments.begin(now)
+        return now
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -169,29 +195,32 @@ class Feed:
     @property
     def waiting(self) -> int:
         """How many wait for something at this moment."""
-        return sum(len(calls) for calls in self._calls.values())
+        return self._places
 
-    def happened(self, after: int, topic: Topic) -> bool:
-        """Whether there may be an event of `topic` after `after`, by what this process has seen."""
+    def happened(self, after: int, wanted: Wanted) -> bool:
+        """Whether there may be something `wanted` after `after`, by what this process has seen."""
         if after >= self._tailer.mark:
             return False
-        return after < self._tailer.floor or _any_of(self._tailer.after(after), topic)
+        return after < self._tailer.floor or _any_of(self._tailer.after(after), wanted)
 
     @contextmanager
-    def called(self, topic: Topic) -> Iterator[asyncio.Future[None]]:
-        """Yield a future that is done once there may be a new event of `topic`; meanwhile the feed is followed."""
-        call: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._calls.setdefault(topic, set()).add(call)
+    def heard(self, wanted: Wanted, action: Hearer) -> Iterator[None]:
+        """Call `action` with every run of events that has something `wanted`, and with none when there may be.
+
+        The feed is followed as long as anybody hears it.
+        """
+        me = object()
+        self._hearers.setdefault(wanted, {})[me] = action
         self._joined.set()
         if self._following is None and not self.ended:
             self._following = asyncio.create_task(self._follow(), name="follow the feed")
         try:
-            yield call
+            yield
         finally:
-            calls = self._calls[topic]
-            calls.discard(call)
-            if not calls:
-                del self._calls[topic]
+            hearers = self._hearers[wanted]
+            del hearers[me]
+            if not hearers:
+                del self._hearers[wanted]
 
     def stop(self) -> None:
         """End every wait, and all that are begun from now on; called on the event loop when the server ends."""
@@ -213,32 +242,52 @@ class Feed:
 
     async def _wanted(self) -> bool:
         """Return whether anybody waits, or comes back soon."""
-        if not self._calls and not self.ended:
+        if not self._hearers and not self.ended:
             self._joined.clear()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._joined.wait(), LINGER_S)
-        return bool(self._calls) and not self.ended
+        return bool(self._hearers) and not self.ended
 
     async def _look(self) -> float:
         """Look once, and return within which time to look again, in seconds, if nobody rings before."""
         try:
             await self._tailer.look()
+            left_s = await self._pass_time()
         except BatonError as error:
             log.warning("feed.unreadable", extra={"why": error.message})
             return BROKEN_S
-        return STUCK_S if self._tailer.stuck else self._store.bell.silence_s_max
+        return STUCK_S if self._tailer.stuck else min(self._store.bell.silence_s_max, left_s)
+
+    async def _pass_time(self) -> float:
+        """Tell those for whom time has changed something; return for how long it changes nothing, in seconds."""
+        now = self._tailer.now
+        if now is None or not any(wanted.passes(None) for wanted in self._hearers):
+            return LINGER_S
+        freed = await self._moments.passed(now)
+        if freed is None or freed:
+            self._tell((), [wanted for wanted in self._hearers if wanted.passes(freed)])
+        return self._moments.seconds_left(now)
 
     def _published(self, rows: Sequence[StoredEvent]) -> None:
-        """Wake those for whom there is something among `rows`; everybody when there is no telling."""
-        for topic, calls in self._calls.items():
-            if not rows or _any_of(rows, topic):
-                for call in calls:
-                    if not call.done():
-                        call.set_result(None)
+        """Tell those for whom there is something among `rows`; everybody when there is no telling."""
+        if any(row.kind.startswith("lease.") for row in rows):
+            self._moments.stale = True
+        self._tell(rows, [wanted for wanted in self._hearers if not rows or _any_of(rows, wanted)])
+
+    def _tell(self, rows: Sequence[StoredEvent], whom: Sequence[Wanted]) -> None:
+        for wanted in whom:
+            for action in list(self._hearers.get(wanted, {}).values()):
+                action(rows)
 
 
-def _any_of(rows: Sequence[StoredEvent], topic: Topic) -> bool:
-    return any(topic.takes(row) for row in rows)
+def _answer(call: asyncio.Future[None], rows: Sequence[StoredEvent]) -> None:
+    del rows
+    if not call.done():
+        call.set_result(None)
+
+
+def _any_of(rows: Sequence[StoredEvent], wanted: Wanted) -> bool:
+    return any(wanted.takes(row) for row in rows)
 
 
 def _page(rows: Sequence[StoredEvent], topic: Topic, limit: int, *, end: int) -> Page:

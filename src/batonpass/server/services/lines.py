@@ -1,0 +1,241 @@
+"""Those who wait for an item of the queue, in the order in which they came (D15).
+
+One line for each part of the queue. Something happens in it, and one tries:
+the first in line. Who takes something leaves, and the next one tries; who
+finds nothing keeps its place. So an event wakes as many as it can feed, and
+the thousands behind them sleep on: a *baton*, not a bell.
+
+    event ──▶ 1 tries ──took──▶ 2 tries ──took──▶ 3 tries ──nothing──▶ 4 …
+                 │ nothing: keeps its place
+
+What the first finds nothing in, others may yet: an item may be routed to one
+agent, or left out of another's wish. So the baton goes on behind `MISSES_MAX`
+misses in a row, only slower, until everybody has had it; those who have
+something routed to them come first. Every event begins at the front again.
+
+Tries are made by the line, not by the handler that waits: a client that goes
+never cuts off a claim in the middle of its COMMIT. One that is known to be gone
+is passed over; what one takes that goes during its try has its horizon of a
+minute (H5).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Final, Generic, TypeVar
+
+from batonpass.core.errors import BatonError, Paused
+from batonpass.core.feed import QueueScope, StoredEvent
+from batonpass.core.ids import HolderId
+from batonpass.server.services.feed import Feed, Place
+from batonpass.store.base import Store
+from batonpass.store.lines import routed
+
+T = TypeVar("T")
+
+HEAD_START_S: Final = 0.05
+"""How long one who comes lets those go first who are about to be fed."""
+BATONS_MAX: Final = 4
+"""How many of one line try at the same time, when there is enough."""
+MISSES_MAX: Final = 8
+"""After so many in a row who found nothing, the baton goes on more slowly."""
+PACE_S: Final = 0.25
+"""How much more slowly, in seconds. What follows a commit, as a refreshed rank does, is found by then too."""
+
+Routed = Callable[[Collection[HolderId]], Awaitable[Collection[HolderId]]]
+"""Which of these holders has something routed to it."""
+
+
+@dataclass(slots=True, eq=False)
+class Waiter(Generic[T]):
+    """One who waits. `attempt` returns what it took, None for nothing; those with one `key` would find the same."""
+
+    holder: HolderId
+    key: Hashable
+    attempt: Callable[[], Awaitable[T | None]]
+    place: Place
+    answer: asyncio.Future[T] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    resting: asyncio.Event = field(default_factory=asyncio.Event)
+    pause: Paused | None = None
+
+    async def tries(self) -> bool:
+        """Try once, and return whether it is answered: it took something, or was refused."""
+        self.resting.clear()
+        try:
+            taken = await self.attempt()
+            self.pause = None
+            if taken is not None:
+                self.answer.set_result(taken)
+        except Paused as error:  # a pause passes; who waits is told of it when the wait is over
+            self.pause = error
+        except Exception as error:  # noqa: BLE001  # whatever it is, it is the answer of whoever waits for it
+            self.answer.set_exception(error)
+        finally:
+            self.resting.set()
+        return self.answer.done()
+
+    async def outcome(self) -> T | None:
+        """Return what was taken, None for nothing, or raise what it was refused for; a try under way is waited for."""
+        await self.resting.wait()
+        if self.answer.done():
+            return self.answer.result()
+        if self.pause is not None:
+            raise self.pause
+        return None
+
+
+class Line(Generic[T]):
+    """Those who wait for one part of the queue."""
+
+    def __init__(self, routed: Routed) -> None:
+        self._routed = routed
+        self._waiters: dict[Waiter[T], None] = {}
+        self._due: deque[Waiter[T]] = deque()
+        self._missed: set[Hashable] = set()
+        self._misses = 0
+        self._batons: set[asyncio.Task[None]] = set()
+        self._slowly: asyncio.Task[None] | None = None
+        self._again = False
+
+    @property
+    def empty(self) -> bool:
+        """Whether nobody waits here."""
+        return not self._waiters
+
+    async def head_start(self) -> None:
+        """Let those who are trying be first, if they are quick."""
+        if self._batons:
+            await asyncio.wait(set(self._batons), timeout=HEAD_START_S)
+
+    def join(self, waiter: Waiter[T]) -> None:
+        """Add one that has tried to the end."""
+        self._waiters[waiter] = None
+
+    def leave(self, waiter: Waiter[T]) -> None:
+        """Take one out; safe twice."""
+        self._waiters.pop(waiter, None)
+
+    def hear(self, rows: Sequence[StoredEvent] = ()) -> None:
+        """Let everybody be tried again, from the front, because something has happened."""
+        del rows
+        self._begin(deque(self._waiters))
+        self._again = True
+
+    def stop(self) -> None:
+        """Let nobody try any more; tries that are under way are finished."""
+        self._due.clear()
+        self._again = False
+
+    def _begin(self, due: deque[Waiter[T]]) -> None:
+        """Let those who are due be tried, whatever was found before."""
+        self._due, self._missed, self._misses = due, set(), 0
+        self._pass_on()
+
+    def _pass_on(self) -> None:
+        if self._due and len(self._batons) < BATONS_MAX:
+            baton = asyncio.create_task(self._carry(), name="baton")
+            self._batons.add(baton)
+            baton.add_done_callback(self._batons.discard)
+
+    async def _carry(self) -> None:
+        """Give the baton to one after the other, until too many in a row have found nothing."""
+        while self._misses < MISSES_MAX and (waiter := self._next()) is not None:
+            missed = self._missed
+            if await waiter.tries():
+                self.leave(waiter)
+                self._misses = 0
+                self._pass_on()
+            elif missed is self._missed:
+                missed.add(waiter.key)
+                self._misses += 1
+            else:  # something has happened since it looked
+                self._due.appendleft(waiter)
+        if self._slowly is None and (self._due or self._again):
+            self._slowly = asyncio.create_task(self._go_on(), name="baton, slowly")
+
+    def _next(self) -> Waiter[T] | None:
+        while self._due:
+            waiter = self._due.popleft()
+            waits = waiter in self._waiters and waiter.resting.is_set() and not waiter.place.over
+            if waits and waiter.key not in self._missed:
+                return waiter
+        return None
+
+    async def _go_on(self) -> None:
+        """Let the first look once more a little later, then those behind who have not been tried, a few at a time."""
+        try:
+            while self._waiters and (self._due or self._again):
+                await asyncio.sleep(PACE_S)
+                due = await self._routed_first(deque(self._due))
+                if self._again:
+                    due.extendleft(itertools.islice(self._waiters, 1))
+                    self._again = False
+                self._begin(due)
+                while self._batons:
+                    await asyncio.wait(set(self._batons))
+        finally:
+            self._slowly = None
+
+    async def _routed_first(self, due: deque[Waiter[T]]) -> deque[Waiter[T]]:
+        try:
+            routed = await self._routed({waiter.holder for waiter in due}) if due else ()
+        except BatonError:  # then in the order in which they came
+            return due
+        return deque(sorted(due, key=lambda waiter: waiter.holder not in routed))
+
+
+class Lines(Generic[T]):
+    """The lines of one server process, one for each part of the queue that somebody waits for."""
+
+    def __init__(self, store: Store, feed: Feed) -> None:
+        self._store = store
+        self._feed = feed
+        self._lines: dict[QueueScope, tuple[Line[T], ExitStack]] = {}
+
+    async def take(self, scope: QueueScope, waiter: Waiter[T], *, within_s: float) -> T | None:
+        """Return what `waiter` takes: at once, unless others are due before it, or when it is its turn; None in vain.
+
+        A refusal is raised; a pause only when the wait is over.
+        """
+        if scope in self._lines:
+            await self._lines[scope][0].head_start()
+        else:
+            await self._feed.watch_time()
+        seen = self._feed.mark
+        if await waiter.tries():
+            return await waiter.outcome()
+        with self._joined(scope) as line:
+            line.join(waiter)
+            if self._feed.happened(seen, scope):
+                line.hear()
+            try:
+                await waiter.place.until(waiter.answer, within_s=within_s)
+            finally:
+                line.leave(waiter)
+        return await waiter.outcome()
+
+    async def _routed(self, holders: Collection[HolderId]) -> Collection[HolderId]:
+        async with self._store.read() as tx:
+            return await routed(tx, holders)
+
+    @contextmanager
+    def _joined(self, scope: QueueScope) -> Iterator[Line[T]]:
+        """Yield the line of `scope`, which hears of the feed while anybody is in it."""
+        if scope not in self._lines:
+            line: Line[T] = Line(self._routed)
+            hearing = ExitStack()
+            hearing.enter_context(self._feed.heard(scope, line.hear))
+            self._lines[scope] = line, hearing
+        line, hearing = self._lines[scope]
+        try:
+            yield line
+        finally:
+            if line.empty and scope in self._lines:
+                del self._lines[scope]
+                line.stop()
+                hearing.close()

@@ -1,0 +1,151 @@
+"""Waiting for the queue: a page that changes, an item that comes, each by an event or by time (D15)."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from batonpass.testing.clock import ManualClock
+from batonpass.testing.server import InProcessServer
+from batonpass.testing.waits import until_waiting
+
+pytestmark = pytest.mark.anyio
+
+NODE = {"type": "task", "summary": "To do", "date": "2026-06-01"}
+
+
+async def put(server: InProcessServer, *ids: str, project: str = "web", **more: object) -> None:
+    nodes = [{**NODE, "id": id_, "title": id_, "project": project, **more} for id_ in ids]
+    reply = await server.ask("POST", "/v1/nodes", {"nodes": nodes})
+    assert all(result["ok"] for result in reply["results"]), reply
+
+
+async def page(server: InProcessServer, **query: object) -> Any:  # noqa: ANN401 — a reply as JSON
+    asked = "&".join(f"{name}={value}" for name, value in query.items())
+    return await server.ask("GET", f"/v1/queue?{asked}")
+
+
+async def take(server: InProcessServer, *, token: str | None = None, **wish: object) -> Any:  # noqa: ANN401 — a reply as JSON
+    return await server.ask("POST", "/v1/queue/next", {"accept": "open", **wish}, token=token)
+
+
+async def settled(server: InProcessServer, **query: object) -> str:
+    """Return the `seq` of a page that the feed has caught up with."""
+    await server.services.feed.now()
+    seq: str = (await page(server, **query))["seq"]
+    return seq
+
+
+async def test_a_page_is_answered_when_something_in_its_scope_changes(server: InProcessServer) -> None:
+    seq = await settled(server, project="web")
+    waiting = asyncio.create_task(page(server, project="web", wait=30, after=seq))
+    await until_waiting(server.services.feed)
+
+    await put(server, "task-a")
+    answer = await waiting
+
+    assert [item["id"] for item in answer["items"]] == ["task-a"]
+    assert answer["seq"] != seq
+
+
+async def test_a_page_that_is_behind_is_answered_at_once(server: InProcessServer) -> None:
+    seq = await settled(server)
+    await put(server, "task-a")
+
+    answer = await page(server, wait=30, after=seq)
+
+    assert [item["id"] for item in answer["items"]] == ["task-a"]
+
+
+async def test_a_page_is_answered_when_a_lease_ends(server: InProcessServer, clock: ManualClock) -> None:
+    await put(server, "task-a")
+    rival = await server.add_person("Rosa")
+    await server.ask("POST", "/v1/nodes/task-a/claim", token=rival)
+    seq = await settled(server)
+    waiting = asyncio.create_task(page(server, wait=30, after=seq))
+    await until_waiting(server.services.feed)
+
+    clock.advance(timedelta(minutes=46))
+
+    assert [item["id"] for item in (await waiting)["items"]] == ["task-a"]
+
+
+async def test_a_page_is_answered_at_midnight_when_a_sleeper_wakes(server: InProcessServer, clock: ManualClock) -> None:
+    await put(server, "task-a", wake="2026-06-02")
+    seq = await settled(server)
+    waiting = asyncio.create_task(page(server, wait=30, after=seq))
+    await until_waiting(server.services.feed)
+
+    clock.advance(timedelta(hours=12))
+
+    assert [item["id"] for item in (await waiting)["items"]] == ["task-a"]
+
+
+async def test_what_ended_between_two_waits_is_not_missed(server: InProcessServer, clock: ManualClock) -> None:
+    await put(server, "task-a")
+    rival = await server.add_person("Rosa")
+    await server.ask("POST", "/v1/nodes/task-a/claim", token=rival)
+    seq = await settled(server)
+
+    clock.advance(timedelta(minutes=46))
+    answer = await page(server, wait=30, after=seq)
+
+    assert [item["id"] for item in answer["items"]] == ["task-a"]
+
+
+async def test_next_waits_for_an_item_and_takes_it(server: InProcessServer) -> None:
+    agent = await server.add_agent("mill", standing=True)
+    waiting = asyncio.create_task(take(server, token=agent, wait=30, dispatch="d-1"))
+    await until_waiting(server.services.feed)
+
+    await put(server, "task-a")
+    taken = await waiting
+
+    assert (taken["status"], taken["item"]["id"], taken["lease"]["by"]) == ("claimed", "task-a", "agent-mill")
+
+
+async def test_next_takes_what_is_freed_by_time(server: InProcessServer, clock: ManualClock) -> None:
+    await put(server, "task-a")
+    agent = await server.add_agent("mill", standing=True)
+    rival = await server.add_person("Rosa")
+    await server.ask("POST", "/v1/nodes/task-a/claim", token=rival)
+    waiting = asyncio.create_task(take(server, token=agent, wait=30))
+    await until_waiting(server.services.feed)
+
+    clock.advance(timedelta(minutes=46))
+
+    assert (await waiting)["item"]["id"] == "task-a"
+
+
+async def test_next_takes_what_a_resolver_in_another_project_unblocks(server: InProcessServer) -> None:
+    await put(server, "task-first", project="mail", edges=[{"type": "blocks", "to": "task-then"}])
+    await put(server, "task-then")
+    agent = await server.add_agent("mill", standing=True)
+    waiting = asyncio.create_task(take(server, token=agent, wait=30, project="web"))
+    await until_waiting(server.services.feed)
+
+    await server.ask("POST", "/v1/nodes/task-first/status", {"status": "abandoned"})
+
+    assert (await waiting)["item"]["id"] == "task-then"
+
+
+async def test_next_in_vain_is_empty_when_its_wait_is_over(server: InProcessServer) -> None:
+    assert (await take(server, wait=1))["status"] == "empty"
+
+
+async def test_an_item_goes_to_whom_it_is_routed_behind_others_who_may_not_have_it(server: InProcessServer) -> None:
+    tokens = [await server.add_agent(f"mill-{n}", standing=True) for n in range(12)]
+    waiting = []
+    for n, token in enumerate(tokens):
+        waiting.append(asyncio.create_task(take(server, token=token, wait=30)))
+        await until_waiting(server.services.feed, requests=n + 1)
+
+    await put(server, "task-a", edges=[{"type": "assigned", "to": "agent-mill-11"}])
+
+    assert (await waiting[11])["item"]["id"] == "task-a"
+    await put(server, *(f"task-{n}" for n in range(11)))
+    taken = await asyncio.gather(*waiting[:11])
+    assert sorted(answer["item"]["id"] for answer in taken) == sorted(f"task-{n}" for n in range(11))
