@@ -28,10 +28,10 @@ def test_likeness_is_the_cosine_of_weighed_counts(
     )
     lengths = math.hypot(*vector(one)) * math.hypot(*vector(other))
 
-    found = cosine(one, other, rarity)
+    found = cosine(one, other, rarity, usual=0.0)
 
     assert abs(found - (dot / lengths if lengths else 0.0)) < 1e-4
-    assert found == cosine(other, one, rarity)
+    assert found == cosine(other, one, rarity, usual=0.0)
     assert 0 <= found <= 1.0001
 
 
@@ -47,6 +47,14 @@ def test_a_rare_word_in_common_says_more_than_a_common_one() -> None:
     )
 
     assert [match.node for match in found] == ["task-a"]
+
+
+def test_words_of_unknown_rarity_weigh_what_the_known_ones_do_on_average() -> None:
+    text, long = {"mutex": 1, "cache": 1}, {"mutex": 1, "cache": 1, "x": 1, "y": 1}
+
+    (match,) = matches(text, [(NodeId("task-a"), long)], {"mutex": 2.0, "cache": 4.0}, least=0)
+
+    assert match.cosine == round(20 / math.sqrt(20 * (20 + 9 + 9)), 4)
 
 
 def test_others_are_looked_for_by_words_they_can_have_then_by_new_ones() -> None:

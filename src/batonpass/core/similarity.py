@@ -1,4 +1,9 @@
-"""How alike two texts are: the cosine of their words, the rarer a word the more it says (companion 5.2)."""
+"""How alike two texts are: the cosine of their words, the rarer a word the more it says (companion 5.2).
+
+How rare a word is has to be looked up, so it is known only for the words of
+the text that is asked about. The other words of the others weigh what those do
+on average: they make a long text about much less alike to a short one.
+"""
 
 from __future__ import annotations
 
@@ -43,22 +48,23 @@ def telling(counts: Counts, of: Counts, among: int) -> list[str]:
     return [*shared[:SHARED_MAX], *unseen[:UNSEEN_MAX]]
 
 
-def cosine(one: Counts, other: Counts, rarity: Mapping[str, float]) -> float:
-    """Return how alike two texts are, from 0 to 1; a word without a weight in `rarity` counts for nothing."""
-    both = sorted(one.keys() & other.keys() & rarity.keys())
-    common = sum(one[word] * other[word] * rarity[word] ** 2 for word in both)
-    lengths = _length(one, rarity) * _length(other, rarity)
+def cosine(one: Counts, other: Counts, rarity: Mapping[str, float], *, usual: float) -> float:
+    """Return how alike two texts are, from 0 to 1; a word without a weight in `rarity` weighs what is `usual`."""
+    # In one order, so that the same words sum up to the same number whatever order they were counted in.
+    both = sorted(one.keys() & other.keys())
+    common = sum(one[word] * other[word] * rarity.get(word, usual) ** 2 for word in both)
+    lengths = _length(one, rarity, usual) * _length(other, rarity, usual)
     return round(common / lengths, _DIGITS) if lengths else 0.0
 
 
 def matches(
     text: Counts, others: Iterable[tuple[NodeId, Counts]], rarity: Mapping[str, float], *, least: float
 ) -> list[Match]:
-    """Return those of `others` that are at least so much like `text`."""
-    found = [Match(node, cosine(text, counts, rarity)) for node, counts in others]
+    """Return those of `others` that are at least so much like `text`, of whose words `rarity` has the weights."""
+    usual = sum(rarity[word] for word in sorted(rarity)) / len(rarity) if rarity else 0.0
+    found = [Match(node, cosine(text, counts, rarity, usual=usual)) for node, counts in others]
     return [match for match in found if match.cosine >= least]
 
 
-def _length(counts: Counts, rarity: Mapping[str, float]) -> float:
-    # In one order, so that the same words sum up to the same number whatever order they were counted in.
-    return math.sqrt(sum((counts[word] * rarity[word]) ** 2 for word in sorted(counts.keys() & rarity.keys())))
+def _length(counts: Counts, rarity: Mapping[str, float], usual: float) -> float:
+    return math.sqrt(sum((counts[word] * rarity.get(word, usual)) ** 2 for word in sorted(counts)))

@@ -3,7 +3,8 @@
 A `Store` is opened by URL (`store.open`) and offers two doors:
 
 * `store.read()`: a consistent snapshot of what is committed, and nothing else;
-  `store.read_long()` is the same for a read that lasts, see `store.longreads`.
+  `store.read_aside()` is the same for a read that computes, and holds nobody up;
+  `store.read_long()` for one that lasts, see `store.longreads`.
 * `store.write(principal, fences)`: the only way to change anything. It locks
   the lease rows of all fences in one ordered statement, compares them (D2a),
   and only then runs the body; the locks are kept to COMMIT. A broken fence is
@@ -172,6 +173,10 @@ class Store(Protocol):
 
     def read(self) -> AbstractAsyncContextManager[Reader]:
         """Open a snapshot of what is committed."""
+        ...
+
+    def read_aside(self) -> AbstractAsyncContextManager[Reader]:
+        """Open a snapshot for a read of some milliseconds, of which few go on at once: who comes too many waits."""
         ...
 
     def read_long(self) -> AbstractAsyncContextManager[Reader]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
@@ -243,6 +243,10 @@ class PostgresStore:
                 yield reader
             finally:
                 await reader.finish()
+
+    def read_aside(self) -> AbstractAsyncContextManager[Reader]:
+        """Open a snapshot like any other: the database computes, and the pool has its bound."""
+        return self.read()
 
     @asynccontextmanager
     async def read_long(self) -> AsyncIterator[Reader]:

@@ -55,6 +55,8 @@ LOCK_WAIT_S_MAX: Final = 10.0
 """How long members wait for another process's group before they are told 503."""
 BUSY_RETRY_S: Final = 0.01
 STATEMENTS_CACHED: Final = 256
+ASIDES_MAX: Final = 4
+"""How many reads beside the event loop go on at once, each with a connection and a thread."""
 
 
 class GroupEnded(Unavailable):
@@ -113,7 +115,7 @@ class SqliteReader:
         return self._connection.execute(query.sql, statement.params)
 
 
-class SqliteLongReader(SqliteReader):
+class SqliteThreadReader(SqliteReader):
     """A snapshot whose statements run in a thread of its own, so that none holds the event loop up (D42)."""
 
     def __init__(self, connection: sqlite3.Connection, clock: Clock, thread: ThreadPoolExecutor) -> None:
@@ -126,6 +128,25 @@ class SqliteLongReader(SqliteReader):
 
     def _run_all(self, statements: Sequence[Statement]) -> list[list[Row]]:
         return [self._run(statement).fetchall() for statement in statements]
+
+
+@dataclass(frozen=True, slots=True)
+class _Aside:
+    """A connection that only reads, and the thread its statements run in."""
+
+    connection: sqlite3.Connection
+    thread: ThreadPoolExecutor
+
+    @classmethod
+    def open(cls, path: Path) -> _Aside:
+        """Return another of these."""
+        return cls(connect(path, read_only=True), ThreadPoolExecutor(1, thread_name_prefix="sqlite aside"))
+
+    def close(self) -> None:
+        """Break off what is going on, close behind it, and wait for nothing."""
+        self.connection.interrupt()
+        self.thread.submit(self.connection.close)
+        self.thread.shutdown(wait=False)
 
 
 class SqliteTx(SqliteReader):
@@ -171,6 +192,8 @@ class SqliteStore:
         self.bell: Bell = SqliteBell(lambda: connect(path, read_only=True))
         self._writer = connect(path)
         self._readers: list[sqlite3.Connection] = []
+        self._asides: list[_Aside] = []
+        self._aside_turns = asyncio.Semaphore(ASIDES_MAX)
         self._long_reads = LongReads()
         self._locks = _FileLocks(path)
         self._waiting: deque[asyncio.Future[_Turn]] = deque()
@@ -195,6 +218,32 @@ class SqliteStore:
             self._readers.append(connection)
 
     @asynccontextmanager
+    async def read_aside(self) -> AsyncIterator[Reader]:
+        """Open a snapshot on a connection and in a thread beside the event loop."""
+        async with self._aside_turns:
+            aside = self._asides.pop() if self._asides else _Aside.open(self.path)
+            try:
+                aside.connection.execute("BEGIN")
+                yield SqliteThreadReader(aside.connection, self.clock, aside.thread)
+            except (sqlite3.Error, asyncio.CancelledError, GeneratorExit) as error:
+                aside.close()  # a statement may still be on its way
+                if isinstance(error, sqlite3.Error):
+                    raise translated(error) from error
+                raise
+            except BaseException:
+                self._put_back(aside)
+                raise
+            else:
+                self._put_back(aside)
+
+    def _put_back(self, aside: _Aside) -> None:
+        aside.connection.rollback()
+        if self._closed:
+            aside.close()
+        else:
+            self._asides.append(aside)
+
+    @asynccontextmanager
     async def read_long(self) -> AsyncIterator[Reader]:
         """Open a snapshot on a connection and in a thread of its own; see `store.longreads`."""
         with self._long_reads.one():
@@ -202,7 +251,7 @@ class SqliteStore:
             thread = ThreadPoolExecutor(1, thread_name_prefix="sqlite long read")
             try:
                 connection.execute("BEGIN")
-                yield SqliteLongReader(connection, self.clock, thread)
+                yield SqliteThreadReader(connection, self.clock, thread)
             except sqlite3.Error as error:
                 raise translated(error) from error
             finally:
@@ -253,6 +302,9 @@ class SqliteStore:
         for connection in (self._writer, *self._readers):
             connection.close()
         self._readers.clear()
+        for aside in self._asides:
+            aside.close()
+        self._asides.clear()
         self._locks.close()
 
     # --- members ------------------------------------------------------------------------------------------------

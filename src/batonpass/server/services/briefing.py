@@ -41,7 +41,7 @@ class Briefings:
 
     async def get(self, name: str, *, fingerprints: Collection[str] = ()) -> Briefing:
         """Return the briefing of a repository or project, by its node's id or a bare slug."""
-        async with self._store.read() as tx:
+        async with self._store.read_aside() as tx:
             (repo_rows,) = await tx.fetch(reads.repos_asked())
             subject = subject_of(name, reads.repos_of(repo_rows), fingerprints)
             (grouping_rows,) = await tx.fetch(reads.groupings_asked(subject.slug))

@@ -65,7 +65,7 @@ class Digests:
 
     async def compile(self, asked: Asked) -> Digest:
         """Return the briefing; `InvalidNode` when its root is not there."""
-        async with self._store.read() as tx:
+        async with self._store.read_aside() as tx:
             material = await _Reading(tx, asked).material()
         if asked.root is None and not material.seeds:
             # The gate of relevance: nothing is like the question enough, whatever else could be said (companion 5.2).
@@ -147,11 +147,8 @@ class _Reading:
             return []
         known = await search.frequencies(self._tx, own.keys())
         found = await search.holding(self._tx, telling(own, known.of, known.among), most=CANDIDATES_MAX)
-        others = [worded for worded in found if self._may_match(worded, orders)]
-        rest = {word for worded in others for word in worded.counts} - own.keys()
-        known_too = await search.frequencies(self._tx, rest)
-        rarity = weights({**known_too.of, **known.of}, known.among)
-        return matches(own, ((other.node, other.counts) for other in others), rarity, least=law.MATCH_COSINE_MIN)
+        others = ((worded.node, worded.counts) for worded in found if self._may_match(worded, orders))
+        return matches(own, others, weights(known.of, known.among), least=law.MATCH_COSINE_MIN)
 
     def _may_match(self, worded: Worded, orders: Orders) -> bool:
         kind = type_of(worded.node)
