@@ -240,3 +240,49 @@ async def test_a_page_that_cannot_be_meant_is_refused(server: InProcessServer, q
     await make(server, "task-a")
 
     assert (await server.send("GET", f"/v1/nodes/task-a/edges?{query}")).status_code == 422
+
+
+# --- edges onto what is live, and onto what is not there -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "retire, words",
+    [
+        ({"status": "abandoned"}, "task-b has status abandoned"),
+        ({"by": "art-b", "edge": "resolves"}, "task-b is resolved by art-b"),
+        ({"by": "task-c", "edge": "supersedes"}, "task-b is superseded by task-c"),
+    ],
+)
+async def test_an_edge_is_written_onto_what_is_live_and_refused_onto_what_is_not(
+    server: InProcessServer, retire: dict[str, str], words: str
+) -> None:
+    await make(server, "task-a", "task-b", "task-c", "art-b")
+    live, asked = "/v1/nodes/task-a/edges/live", {"type": "relates-to", "to": "task-b"}
+    first = await server.ask("POST", live, asked)
+    await server.ask("DELETE", "/v1/nodes/task-a/edges", asked)
+
+    if "status" in retire:
+        await server.ask("POST", "/v1/nodes/task-b/status", retire)
+    else:
+        await server.ask("POST", f"/v1/nodes/{retire['by']}/edges", {"type": retire["edge"], "to": "task-b"})
+    refused = await server.send("POST", live, asked)
+    missing = await server.send("POST", live, {"type": "relates-to", "to": "task-nobody"})
+
+    assert first["status"] == "updated"
+    assert (refused.status_code, refused.json()["error"]["code"]) == (409, "not_ready")
+    assert words in refused.json()["error"]["message"]
+    assert missing.status_code == 404
+    edges = (await server.ask("GET", "/v1/nodes/task-a/edges"))["edges"]
+    assert edges == []
+
+
+async def test_a_finding_that_was_resolved_or_superseded_is_open_no_more(server: InProcessServer) -> None:
+    await make(server, "task-a", "find-a", "find-b", "find-c", "art-b", find="finding")
+    for name in "abc":
+        await add(server, f"find-{name}", "relates-to", "task-a")
+    await server.ask("POST", "/v1/nodes/art-b/edges", {"type": "resolves", "to": "find-b"})
+    await server.ask("POST", "/v1/nodes/find-a/edges", {"type": "supersedes", "to": "find-c"})
+
+    found = (await server.ask("GET", "/v1/nodes/task-a"))["open_findings"]
+
+    assert [finding["id"] for finding in found] == ["find-a"]
