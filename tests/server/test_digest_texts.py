@@ -143,7 +143,7 @@ ASKED: Final[Mapping[str, Mapping[str, object]]] = {
 
 def golden(name: str, text: str) -> None:
     """Compare a text with the file that holds it; ``BATON_WRITE_BRIEFINGS=1`` writes the file instead."""
-    path = TEXTS / f"{name}.md"
+    path = TEXTS / f"{name}.txt"
     if os.environ.get("BATON_WRITE_BRIEFINGS"):
         path.write_text(text)
     assert text == path.read_text()
