@@ -220,3 +220,13 @@ async def test_a_past_that_cannot_be_is_refused_by_its_key(server: InProcessServ
     assert [result["code"] for result in results] == ["invalid_node"] * len(IMPOSSIBLE)
     found = dict(zip(IMPOSSIBLE, (result["message"] for result in results), strict=True))
     assert {begins: message for begins, message in found.items() if not message.startswith(begins)} == {}
+
+
+async def test_history_and_events_name_who_imported_and_not_who_wrote(server: InProcessServer) -> None:
+    await put(server, task("old", **PAST), keep_attribution=True)
+
+    history = await server.ask("GET", "/v1/nodes/task-old/history")
+    feed = await server.ask("GET", "/v1/events?limit=100")
+
+    assert [entry["author"] for entry in history["entries"]] == [server.admin.id]
+    assert [event["actor"] for event in feed["events"] if event["node"] == "task-old"] == [server.admin.id]
