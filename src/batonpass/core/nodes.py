@@ -80,6 +80,9 @@ STAMPED_KEYS: Final = frozenset(
 )
 """Keys that only the server writes; a put may carry them, and they count for nothing (D12, D16b)."""
 
+HOLD_ENDS: Final = "only the write that takes the key `execution` away completes it"
+"""How a controller's hold ends."""
+
 LAUNCH_KEYS: Final = frozenset("args argv binary cmd command entrypoint env environment exec executable shell".split())
 """Keys by which the author of a profile could choose what a worker runs: refused, not ignored (D10a)."""
 
@@ -178,6 +181,18 @@ def validate(authored: Authored) -> list[str]:
         *_extra_findings(authored),
         *_edge_findings(authored),
     ]
+
+
+def check_hold(before: Authored | None, after: Authored) -> str | None:
+    """Return why a write may not complete an item that stays under a controller's hold, or None (companion 1.6).
+
+    The controller completes it, by one write that takes the hold away too.
+    """
+    hold, kind = after.extra.get("execution"), NODE_TYPES.get(after.type)
+    completes = kind is not None and after.status is not None and after.status == kind.completion
+    if not hold or not completes or (before is not None and before.status == after.status):
+        return None
+    return f"{after.id} is held by {hold} and may not become {after.status}; {HOLD_ENDS}"
 
 
 def advice(authored: Authored) -> list[str]:

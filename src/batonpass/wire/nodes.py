@@ -15,7 +15,7 @@ from batonpass.core.errors import BadRequest, BatonError, Invalid
 from batonpass.core.ids import Fence, NodeId, Resource, json_type, parse_resource
 from batonpass.core.kept import Kept
 from batonpass.core.leases import LeaseView
-from batonpass.core.nodes import Node
+from batonpass.core.nodes import HOLD_ENDS, Node
 from batonpass.core.resolution import Resolution
 from batonpass.wire.kept import kept
 from batonpass.wire.leases import LeaseBody, lease_body
@@ -292,6 +292,13 @@ class NodeRef(msgspec.Struct):
     status: str | None
 
 
+class ExecutionHoldBody(msgspec.Struct):
+    """The controller's execution that an item is held by."""
+
+    execution: str
+    note: str
+
+
 class NodeReply(msgspec.Struct, omit_defaults=True):
     """Reply of `GET /v1/nodes/{id}`."""
 
@@ -303,6 +310,7 @@ class NodeReply(msgspec.Struct, omit_defaults=True):
     resolution: ResolutionBody | None = None
     open_findings: list[NodeRef] | None = None
     superseded_by: list[NodeRef] | None = None
+    execution_hold: ExecutionHoldBody | None = None
     lease: LeaseBody | None = None
 
 
@@ -379,6 +387,7 @@ def node_reply(
         resolution=None if resolution is None else resolution_body(resolution),
         open_findings=list(open_findings) or None,
         superseded_by=list(superseded_by) or None,
+        execution_hold=execution_hold_body(node),
         lease=None if lease is None else lease_body(lease),
     )
 
@@ -386,6 +395,12 @@ def node_reply(
 def claim_of(lease: LeaseView | None) -> Claim | None:
     """Return the edge that shows a lease, in force or lapsed; a reservation keeps it (D4)."""
     return None if lease is None else Claim(lease.by, lease.epoch)
+
+
+def execution_hold_body(node: Node) -> ExecutionHoldBody | None:
+    """Return which execution holds the item, if one does."""
+    execution = node.authored.extra.get("execution")
+    return ExecutionHoldBody(execution, HOLD_ENDS) if isinstance(execution, str) else None
 
 
 def resolution_body(resolution: Resolution) -> ResolutionBody:

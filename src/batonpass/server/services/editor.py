@@ -248,6 +248,9 @@ class Editor:
         """
         if self.restoring:
             return
+        before = step.before.authored if step.before is not None else None
+        if (why := node_law.check_hold(before, step.after)) is not None:
+            raise TransitionDenied(why, field="status")
         kind, new = require_type(step.after.type), step.after.status
         old = step.before.authored.status if step.before is not None else None
         born = step.before is None
