@@ -106,6 +106,16 @@ async def test_not_ready_is_an_item_that_is_done(walk: Walk) -> None:
     refused(await ask(walk, "POST", f"/v1/nodes/{RELEASED}/claim", {}, token=walk.fleet.agent), "not_ready")
 
 
+async def test_execution_boundary_is_an_item_that_a_pipeline_has(walk: Walk) -> None:
+    node = {"id": "task-piped", "type": "task", "title": "a", "summary": "a", "execution": "pipelines/r1"}
+    await walk.server.ask("POST", "/v1/nodes", {"nodes": [node]})
+
+    for body in ({}, {"force": True}):
+        answer = await ask(walk, "POST", "/v1/nodes/task-piped/claim", body, token=walk.fleet.agent)
+        said = refused(answer, "execution_boundary")
+        assert "pipelines/r1" in said["error"]["message"]
+
+
 async def test_paused_is_a_project_that_takes_no_claims(walk: Walk) -> None:
     await walk.server.ask("PUT", "/v1/policy/mail", {"paused": "incident 7"})
 

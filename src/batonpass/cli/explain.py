@@ -32,6 +32,8 @@ def _hints(error: BatonError) -> Iterator[Hint]:
             yield "baton resume", "let claims through again; for an admin"
         case errors.TooManyClaims():
             yield "baton leases --holder me", "what you hold"
+        case errors.ExecutionBoundary():
+            yield "baton queue", "what is free"
         case errors.NotReady():
             yield f"baton show {node}", "how it reads now"
         case errors.NotFound():

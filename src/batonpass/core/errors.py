@@ -11,6 +11,7 @@
     │   ├── LeaseLost         the tenure you named is not the node's any more (holder, if any)
     │   │   └── FenceBroken   … and it is the one the whole request stood on
     │   ├── NotReady          resolved, dead, or otherwise not to be claimed
+    │   ├── ExecutionBoundary a pipeline has the item until it is settled
     │   ├── Paused            the project's policy refuses claims
     │   ├── TooManyClaims     the holder has as many live claims as the policy allows
     │   └── TransitionDenied  the type's law refuses this status
@@ -121,6 +122,12 @@ class NotReady(Conflict):
     """The node is resolved or retired; there is nothing to claim."""
 
     code = "not_ready"
+
+
+class ExecutionBoundary(Conflict):
+    """A pipeline has the item until it is settled; it is nobody's to claim meanwhile, by force neither (D24a)."""
+
+    code = "execution_boundary"
 
 
 class Paused(Conflict):

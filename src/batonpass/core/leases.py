@@ -29,6 +29,7 @@ from batonpass.core.clock import iso, micros
 from batonpass.core.errors import (
     AlreadyClaimed,
     Conflict,
+    ExecutionBoundary,
     Forbidden,
     LeaseLost,
     NotReady,
@@ -236,7 +237,7 @@ class Standing:
     """What else the law needs to know of a request that may acquire, read under the lock; the policy of any.
 
     `unclaimable` says why the node can't be claimed (resolved, retired), or is
-    None. `nonce_used` says whether the request's nonce ever acquired this
+    None; `boundary` names the pipeline that has it. `nonce_used` says whether the request's nonce ever acquired this
     resource. `live_claims` counts the principal's leases in force elsewhere,
     reservations included.
     `left_trace` says whether the lapsed tenure left a report, decline or
@@ -245,6 +246,7 @@ class Standing:
 
     policy: Policy
     unclaimable: str | None = None
+    boundary: str | None = None
     nonce_used: bool = False
     live_claims: int = 0
     left_trace: bool = False
@@ -524,6 +526,8 @@ def _refuse_acquisition(lease: LockedLease, request: Request, standing: Standing
     policy = standing.policy
     if policy.paused is not None:
         return Refused(lease, Paused, f"claims are paused: {policy.paused}; what is held may still be renewed")
+    if standing.boundary is not None:
+        return Refused(lease, ExecutionBoundary, f"{standing.boundary} has this item until it is settled; take another")
     if standing.unclaimable is not None and not request.force:
         return Refused(lease, NotReady, standing.unclaimable)
     mine_already = lease.in_force(now) and lease.holder == request.principal.id

@@ -32,12 +32,13 @@ class NodeFacts:
 
 @value(frozen=True, slots=True)
 class Obstacle:
-    """Why a node is not to be claimed: it is dead by its status, superseded, or resolved (D10)."""
+    """Why a node is not to be claimed: dead by its status, superseded, resolved (D10), or in a pipeline (D24a)."""
 
     id: NodeId
     status: str | None
     superseded_by: str | None
     resolved_by: str | None
+    execution: str | None
 
 
 @value(frozen=True, slots=True)

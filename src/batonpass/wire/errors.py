@@ -27,6 +27,7 @@ HTTP_STATUS: Final[dict[type[BatonError], int]] = {
     errors.AlreadyClaimed: 409,
     errors.LeaseLost: 409,
     errors.NotReady: 409,
+    errors.ExecutionBoundary: 409,
     errors.Paused: 409,
     errors.TooManyClaims: 409,
     errors.TransitionDenied: 409,

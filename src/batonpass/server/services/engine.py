@@ -81,7 +81,7 @@ class LeaseEngine:
     async def _run_set(self, asks: Sequence[Ask]) -> list[Outcome | Alone]:
         async with self._store.write_set(
             [Writer(ask.request.principal, ask.fences) for ask in asks],
-            along=_along(self._store.clock, asks),
+            along=along(self._store.clock, asks),
             skip_locked=True,
         ) as tx:
             await points.areach("batch.locked")
@@ -90,7 +90,7 @@ class LeaseEngine:
     @retried
     async def _run_alone(self, ask: Ask) -> Outcome:
         writer = Writer(ask.request.principal, ask.fences)
-        async with self._store.write_set([writer], along=_along(self._store.clock, [ask])) as tx:
+        async with self._store.write_set([writer], along=along(self._store.clock, [ask])) as tx:
             (outcome,) = await decide_in(tx, [ask])
         assert not isinstance(outcome, Alone), "nothing is skipped when nothing is to be skipped"
         return outcome
@@ -100,7 +100,7 @@ def _resource(ask: Ask) -> Resource:
     return ask.request.resource
 
 
-def _along(clock: Clock, asks: Sequence[Ask]) -> list[Statement]:
+def along(clock: Clock, asks: Sequence[Ask]) -> list[Statement]:
     """Return what is asked in the round trip of the locks, after them: more of it when somebody may acquire."""
     requests = [ask.request for ask in asks]
     always = [now_asked(clock), leases.nodes_asked({one.resource for one in requests}), leases.policies_asked()]
@@ -123,7 +123,7 @@ async def decide_within(tx: Tx, ask: Ask, *, marks: bool = True) -> Outcome:
 
     Who goes on to lock nodes marks the item itself, after those (D44).
     """
-    tx.along = await tx.fetch(*_along(tx.clock, [ask]))
+    tx.along = await tx.fetch(*along(tx.clock, [ask]))
     (outcome,) = await decide_in(tx, [ask], marks=marks)
     assert not isinstance(outcome, Alone), "the row is locked already"
     return outcome
@@ -212,9 +212,11 @@ class _Board:
     def _standing(self, request: Request, node: NodeFacts | None, policy: Policy) -> Standing:
         if not request.may_acquire:
             return Standing(policy)
+        obstacle = self.obstacles.get(request.resource)
         return Standing(
             policy=policy,
-            unclaimable=_unclaimable(self.obstacles.get(request.resource)),
+            unclaimable=_unclaimable(obstacle),
+            boundary=obstacle.execution if obstacle is not None else None,
             nonce_used=request.dispatch is not None and (request.resource, request.dispatch) in self.used,
             live_claims=self.live_claims.get(request.principal.id, 0),
             left_trace=request.resource in self.traced,
@@ -269,7 +271,7 @@ def _cannot_be_leased(request: Request, node: NodeFacts | None) -> BatonError | 
 
 def _unclaimable(obstacle: Obstacle | None) -> str | None:
     """Return why a node is not to be claimed: it reads resolved, superseded or retired (D10)."""
-    if obstacle is None:
+    if obstacle is None or obstacle.execution is not None:
         return None
     node = obstacle.id
     if obstacle.resolved_by is not None:

@@ -397,6 +397,8 @@ async def _require_live(made: Change, node: NodeId) -> None:
     """Raise `NotReady` for a locked node that its status, a successor or a resolver has retired (companion 2.2)."""
     (rows,) = await made.tx.fetch(leases.obstacles_asked([Resource(node)]))
     for obstacle in leases.obstacles(rows).values():
+        if obstacle.execution is not None:
+            continue  # what a pipeline has is live, whatever leads onto it (D24a)
         if obstacle.resolved_by is not None:
             raise NotReady(f"{node} is resolved by {obstacle.resolved_by}; no edge was added")
         if obstacle.superseded_by is not None:

@@ -97,16 +97,17 @@ SELECT token, resource, epoch FROM jsonb_to_recordset(:rows::jsonb) AS n (token 
 SELECT id, type, project FROM nodes WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(:resources::jsonb)));
 
 -- name: obstacles(resources)
--- The nodes that are not to be claimed: dead by their status, superseded by or resolved by whom. Most are not among them.
-SELECT id, status, superseded_by, resolved_by
+-- The nodes that are not to be claimed: dead by their status, superseded by or resolved by whom, held by which pipeline.
+-- Most are not among them.
+SELECT id, status, superseded_by, resolved_by, execution
 FROM (
-    SELECT n.id, n.status, n.dead,
+    SELECT n.id, n.status, n.dead, n.extra::jsonb ->> 'execution' AS execution,
         (SELECT min(s.src) FROM edges s WHERE s.dst = n.id AND s.type = 'supersedes') AS superseded_by,
         (SELECT min(r.resolver) FROM live_resolutions r WHERE r.target = n.id) AS resolved_by
     FROM nodes n
     WHERE n.id = ANY (ARRAY(SELECT jsonb_array_elements_text(:resources::jsonb)))
 ) AS n
-WHERE dead OR superseded_by IS NOT NULL OR resolved_by IS NOT NULL;
+WHERE dead OR superseded_by IS NOT NULL OR resolved_by IS NOT NULL OR execution IS NOT NULL;
 
 -- name: live_claims(holders, now)
 -- How many leases in force each holder has, reservations included: both keep items from others.
