@@ -68,7 +68,7 @@ def commits(
     after: str | None = None,
     common: Common = COMMON,
 ) -> None:
-    """List the nodes that carry a commit, in order of their ids.
+    """List the nodes that carry a commit.
 
     Args:
         sha: the commit's hash, or at least 7 digits of it.
