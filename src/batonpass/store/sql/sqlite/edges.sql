@@ -62,10 +62,11 @@ SELECT 1;
 
 -- name: downstream(ids)
 -- Every `blocks` edge reached from some nodes, however far: what a new edge onto them could close a cycle through.
+-- CROSS JOIN keeps the order: SQLite would read every edge there is, to spare itself the sorting of these.
 WITH RECURSIVE reached (id) AS (
     SELECT value FROM json_each(:ids)
     UNION
-    SELECT e.dst FROM reached r JOIN edges e ON e.src = r.id AND e.type = 'blocks'
+    SELECT e.dst FROM reached r CROSS JOIN edges e ON e.src = r.id AND e.type = 'blocks'
 )
-SELECT e.src, e.dst FROM reached r JOIN edges e ON e.src = r.id AND e.type = 'blocks'
+SELECT e.src, e.dst FROM reached r CROSS JOIN edges e ON e.src = r.id AND e.type = 'blocks'
 ORDER BY e.src, e.dst;

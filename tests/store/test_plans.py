@@ -1,0 +1,48 @@
+"""Statements of imports and exports go along an index, however much there is."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing
+
+import psycopg
+import pytest
+
+from batonpass.store import operations, queries
+from batonpass.store.open import sqlite_path
+
+
+def plan(url: str, name: str, params: Mapping[str, object]) -> list[str]:
+    """Return how a database carries a statement out; PostgreSQL as over tables too large to be read whole."""
+    if url.startswith("sqlite"):
+        with closing(sqlite3.connect(sqlite_path(url))) as file:
+            text = queries.load("sqlite")[name].sql
+            return [row[3] for row in file.execute(f"EXPLAIN QUERY PLAN {text}", params)]
+    with psycopg.connect(url) as connection:
+        connection.execute("SET enable_seqscan = off")
+        text = queries.load("postgres")[name].sql
+        return [row[0].strip() for row in connection.execute(f"EXPLAIN (COSTS OFF) {text}".encode(), params)]
+
+
+@pytest.mark.parametrize(
+    "name,params",
+    [
+        ("edges.downstream", {"ids": '["task-a"]'}),
+        ("edges.of", {"ids": '["task-a"]'}),
+        ("leases.of", {"resources": '["task-a"]'}),
+        (
+            "nodes.list",
+            {"types": None, "status": None, "project": None, "assignee": None, "text": None, "after": "a", "most": 100},
+        ),
+    ],
+)
+def test_no_table_is_read_whole_and_no_index_is_made_for_the_occasion(
+    database_url: str, name: str, params: Mapping[str, object]
+) -> None:
+    operations.upgrade(database_url)
+
+    steps = plan(database_url, name, params)
+
+    whole = ("Seq Scan", "SCAN e", "SCAN edges", "SCAN nodes", "SCAN n", "SCAN leases")
+    assert [step for step in steps if step in whole or "Seq Scan" in step or "AUTOMATIC" in step] == []
