@@ -25,6 +25,9 @@ LABEL: Final[Schema] = {
     "maxLength": LABEL_CHARS_MAX,
 }
 PREFIX: Final[Schema] = {"type": "string", "pattern": "^[0-9a-f]{8,64}$"}
+NAME: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": NAME_CHARS_MAX}
+EMAIL: Final[Schema] = {"type": "string", "maxLength": EMAIL_CHARS_MAX}
+PUBLIC_KEY: Final[Schema] = {"type": "string", "maxLength": PUBKEY_CHARS_MAX}
 
 
 def _of(schema: Schema, **more: object) -> Meta:
@@ -44,8 +47,8 @@ Slug = Annotated[str, _of(ID)]
 Label = Annotated[str, _of(LABEL)]
 """A session, a dispatch nonce: what only has to be the same again."""
 Epoch = Annotated[int, _of({"minimum": 1, "maximum": INT_MAX})]
-Name = Annotated[str, _of({"minLength": 1, "maxLength": NAME_CHARS_MAX})]
-Email = Annotated[str, _of({"format": "email", "maxLength": EMAIL_CHARS_MAX})]
-PublicKey = Annotated[str, _of({"maxLength": PUBKEY_CHARS_MAX})]
+Name = Annotated[str, _of(NAME)]
+Email = Annotated[str, _of(EMAIL)]
+PublicKey = Annotated[str, _of(PUBLIC_KEY)]
 Span = Annotated[int | float, _of({"exclusiveMinimum": 0})]
 """Milliseconds."""

@@ -107,9 +107,9 @@ async def read(request: Request, kind: type[S], *, published: bool) -> Body[S]:
     refused = () if published else tuple(name for name in ignored if name not in IDENTITY_FIELDS)
     if refused:
         raise Invalid(
-            f"{refused[0]}: not a field of this request; it takes {', '.join(sorted(_fields(kind))) or 'none'}",
-            details=[f"{name}: unknown field" for name in refused],
-            field=refused[0],
+            f"{shown(refused[0])}: not a field of this request; it takes {', '.join(sorted(_fields(kind))) or 'none'}",
+            details=[f"{shown(name)}: unknown field" for name in refused[:IGNORED_NAMED_MAX]],
+            field=shown(refused[0]),
         )
     return Body(convert(value, kind), raw, ignored, tuple(cleaner.warnings))
 

@@ -117,7 +117,8 @@ def _query(request: Request, operation: Operation) -> Mapping[str, str]:
         if name not in names:
             if operation.published and not operation.reads:
                 continue
-            raise Invalid(f"{name[:60]}: no such parameter; this takes {', '.join(names) or 'none'}", field=name)
+            known = ", ".join(names) or "none"
+            raise Invalid(f"{shown(name)}: no such parameter; this takes {known}", field=shown(name))
         if "\0" in value:  # PostgreSQL's text holds none, so nothing there can match it
             raise Invalid(f"{name}: has a NUL", field=name)
         if name in found and name not in operation.listed:

@@ -10,14 +10,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from types import UnionType
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 import msgspec
 
 from batonpass import __version__
 from batonpass.core import errors
 from batonpass.core.errors import BatonError
-from batonpass.server.http.operations import JSON, Gives, Operation
+from batonpass.server.http.operations import JSON, Operation, kinds_of
 from batonpass.server.http.parameters import IN_HEADERS, IN_REPLIES, Parameter, in_path, in_query
 from batonpass.wire import paths
 from batonpass.wire.errors import HTTP_STATUS, ErrorBody
@@ -141,10 +141,15 @@ def _success(operation: Operation, schemas: Mapping[object, Value]) -> Value:
     headers = []
     if operation.keyed:
         headers.append("Idempotency-Replayed")
-    if operation.published and operation.takes is not None:
+    if operation.takes is not None and not _has_warnings(operation):
         headers.append("Baton-Ignored")
     found: Value = {"description": operation.summary, "content": content}
     return {**found, "headers": _headers(headers)} if headers else found
+
+
+def _has_warnings(operation: Operation) -> bool:
+    """Whether its replies have a list that names what was overlooked of a body (D16b)."""
+    return all("warnings" in kind.__struct_encode_fields__ for kind in kinds_of(operation.gives))
 
 
 def _refusal(status: int) -> Value:
@@ -176,18 +181,12 @@ def _schemas(operations: Sequence[Operation]) -> tuple[Mapping[object, Value], V
     """Return the schema of each body, by its type, and the components that they refer to."""
     bodies: dict[type[msgspec.Struct], None] = {ErrorBody: None}
     for operation in operations:
-        bodies.update(dict.fromkeys([*([operation.takes] if operation.takes else []), *_kinds(operation.gives)]))
+        bodies.update(dict.fromkeys([*([operation.takes] if operation.takes else []), *kinds_of(operation.gives)]))
     found, components = msgspec.json.schema_components(bodies, ref_template="#/components/schemas/{name}")
     schemas: dict[object, Value] = dict(zip(bodies, found, strict=True))
     for operation in operations:
         if operation.takes is not None and not operation.published:
             components[operation.takes.__name__]["additionalProperties"] = False
         if isinstance(operation.gives, UnionType):
-            schemas[operation.gives] = {"anyOf": [schemas[kind] for kind in _kinds(operation.gives)]}
+            schemas[operation.gives] = {"anyOf": [schemas[kind] for kind in kinds_of(operation.gives)]}
     return schemas, components
-
-
-def _kinds(gives: Gives | None) -> tuple[type[msgspec.Struct], ...]:
-    if isinstance(gives, UnionType):
-        return get_args(gives)
-    return () if gives is None else (gives,)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from types import UnionType
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 import msgspec
 from starlette.responses import Response
@@ -76,6 +76,13 @@ class Operation:
     def reads(self) -> bool:
         """Whether asking it changes nothing."""
         return self.method == "GET" or self.asks
+
+
+def kinds_of(gives: Gives | None) -> tuple[type[msgspec.Struct], ...]:
+    """Return the structs that `gives` stands for."""
+    if isinstance(gives, UnionType):
+        return get_args(gives)
+    return () if gives is None else (gives,)
 
 
 def read(
