@@ -78,6 +78,16 @@ GROUPS: Final[dict[str, tuple[Command, ...]]] = {
             "Correct what is said of a node, of a project, or everywhere: briefings carry it until it is applied.",
         ),
         Command("corrections", "corrections:corrections", "List the corrections that stand."),
+        Command(
+            "questions",
+            "inbox:questions",
+            "List the open questions that are yours to answer, that anybody may, and that you have asked.",
+        ),
+        Command(
+            "inbox",
+            "inbox:inbox",
+            "List what waits for your word: questions, reviews, findings, captures; and what you have asked.",
+        ),
         Command("capture", "capture:capture", "Keep a text, whatever it is, as a node that somebody sorts later."),
     ),
     "The queue and its leases": (

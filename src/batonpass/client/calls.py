@@ -17,6 +17,7 @@ from batonpass.core.ids import AgentId, Fence, NodeId, PersonId
 from batonpass.wire import capture as captured
 from batonpass.wire import corrections, digest, identity, nodes, paths, policy, questions, queue, tokens
 from batonpass.wire import leases as wire
+from batonpass.wire.inbox import InboxReply
 from batonpass.wire.status import StatusReply
 
 T = TypeVar("T")
@@ -409,6 +410,11 @@ def capture(
         text=text, title=title, project=project, during=during, blocks=list(blocks), date=date
     )
     return _change("POST", paths.CAPTURE, request, captured.CaptureReply)
+
+
+def inbox(*, limit: int | None = None) -> Call[InboxReply]:
+    """Read what waits for the caller's person, and what they have asked."""
+    return Call("GET", paths.INBOX, InboxReply, query_of(limit=limit))
 
 
 # --- who is who ------------------------------------------------------------------------------------------------------

@@ -364,6 +364,7 @@ class Client:
     correct = _sending(calls.correct)
     list_corrections = _sending(calls.list_corrections)
     capture = _sending(calls.capture)
+    inbox = _sending(calls.inbox)
 
     # --- people, agents, tokens, the server --------------------------------------------------------------------------
 

@@ -171,6 +171,7 @@ DOORS: Final[tuple[Door, ...]] = (
     _post(paths.CORRECTIONS, {"target": FREE, "text": "It is free."}, "agent"),
     _get(paths.CORRECTIONS),
     _post(paths.CAPTURE, {"text": "The build is slow.", "during": FREE}, "agent"),
+    _get(paths.INBOX),
     _post(paths.NODES_BATCH, {"ids": [FREE, CLAIMED, "task-nobody"]}, "agent"),
     _post(paths.NODE_EDGES_LIVE, _MENTION, "person", id=FREE),
     _get(paths.SCHEMA, who="agent"),

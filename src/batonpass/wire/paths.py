@@ -41,6 +41,7 @@ QUESTIONS: Final = "/v1/questions"
 QUESTION_ANSWER: Final = "/v1/questions/{id}/answer"
 CORRECTIONS: Final = "/v1/corrections"
 CAPTURE: Final = "/v1/capture"
+INBOX: Final = "/v1/inbox"
 
 CLAIM: Final = "/v1/nodes/{id}/claim"
 RENEW: Final = "/v1/nodes/{id}/renew"

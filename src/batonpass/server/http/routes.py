@@ -36,6 +36,7 @@ from batonpass.server.http import (
     health,
     history,
     identity,
+    inbox,
     leases,
     nodes,
     policy,
@@ -64,6 +65,7 @@ from batonpass.wire import tokens as token
 from batonpass.wire import transfer as moved
 from batonpass.wire.batch import BatchReply, BatchRequest
 from batonpass.wire.commits import CommitReply
+from batonpass.wire.inbox import InboxReply
 from batonpass.wire.policy import PolicyReply, PolicyRequest
 from batonpass.wire.schema import SchemaReply
 from batonpass.wire.status import StatusReply
@@ -110,6 +112,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     ),
     read(paths.CORRECTIONS, corrections.listed, correction.CorrectionsReply, "target", *_PAGE),
     create(paths.CAPTURE, capture.keep, captured.CaptureRequest, captured.CaptureReply),
+    read(paths.INBOX, inbox.show, InboxReply, "limit"),
     ask(paths.DIGEST, digest.compile_, brief.DigestRequest, brief.DigestReply, published=True),
     read(paths.BRIEFING, digest.briefing, brief.BriefingReply, "fp"),
     ask(paths.NODES_BATCH, batch.page, BatchRequest, BatchReply, published=True),

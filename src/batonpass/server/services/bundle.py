@@ -16,6 +16,7 @@ from batonpass.server.services.feed import Feed
 from batonpass.server.services.graph import Graph
 from batonpass.server.services.history import History
 from batonpass.server.services.identity import Identity
+from batonpass.server.services.inbox import Inboxes
 from batonpass.server.services.leases import Leases
 from batonpass.server.services.lines import Lines
 from batonpass.server.services.policy import Policies
@@ -58,6 +59,7 @@ class Services:
     questions: Questions
     corrections: Corrections
     captures: Captures
+    inboxes: Inboxes
     policies: Policies
     identity: Identity
     tokens: Tokens
@@ -86,6 +88,7 @@ class Services:
             questions=Questions(store),
             corrections=Corrections(store),
             captures=Captures(store),
+            inboxes=Inboxes(store),
             policies=Policies(store),
             identity=identity,
             tokens=Tokens(store, identity.principals),

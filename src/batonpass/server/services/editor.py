@@ -25,7 +25,7 @@ from batonpass.core.resolution import Target, completes
 from batonpass.server.services.change import Change
 from batonpass.server.services.principals import require_admin, require_current
 from batonpass.server.services.ranking import Stirred
-from batonpass.store import commits, edges, events, history, nodes, tokens, tombstones
+from batonpass.store import commits, edges, events, history, inbox, nodes, tokens, tombstones
 from batonpass.store.base import Retry
 from batonpass.store.edges import inbound_asked, inbound_by_target
 from batonpass.store.history import Written
@@ -150,6 +150,7 @@ class Editor:
             commits.keep(self.change.tx, node.id, before=had, after=has)
             edges.remove_edges(self.change.tx, node.id, step.removed)
             edges.put_edges(self.change.tx, node.id, step.added, by_person=by_person, at=self.change.now)
+        inbox.follow(self.change.tx, step.before, node)
         await points.areach("edge.written")
         if step.before is None or step.before.revision != node.revision:
             self._remember(node, Written(deed.verb, markdown.write(node.authored)))
