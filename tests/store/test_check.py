@@ -52,6 +52,21 @@ DAMAGE: Final[dict[str, tuple[str, str, str]]] = {
         RELEASED,
         "is at ",
     ),
+    "redactions": (
+        f"UPDATE node_history SET redaction = 3 WHERE node = '{FREE}' AND n = 1",
+        FREE,
+        "entry 1 names no redaction",
+    ),
+    "tombstones": (
+        f"INSERT INTO tombstones VALUES ('{FREE}', 'task', NULL, 'x', 1, 'person-pat', 'why')",
+        FREE,
+        "was deleted, and is a node's id again",
+    ),
+    "commits": (
+        f"INSERT INTO node_commits VALUES ('{FREE}', 'web', 'abcdef1')",
+        FREE,
+        "web@abcdef1 is found by its hash, and not carried",
+    ),
     "token_secrets": (
         f"UPDATE tokens SET label = '{SECRET}' WHERE agent IS NULL AND person = 'person-pat'",
         "person-pat",

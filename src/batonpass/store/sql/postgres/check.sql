@@ -101,6 +101,38 @@ WHERE h.revision IS NULL OR h.revision <> n.revision
 ORDER BY n.id
 LIMIT :most::bigint;
 
+-- name: redactions(most)
+-- Entries whose text was taken away by an act that is not in the history.
+SELECT h.node, h.n FROM node_history h
+WHERE h.redaction IS NOT NULL
+  AND NOT EXISTS (SELECT 1 FROM node_history a WHERE a.node = h.node AND a.n = h.redaction AND a.verb = 'redact')
+ORDER BY h.node, h.n
+LIMIT :most::bigint;
+
+-- name: tombstones(most)
+-- Deleted nodes that are there again.
+SELECT t.id FROM tombstones t
+JOIN nodes n ON n.id = t.id
+ORDER BY t.id
+LIMIT :most::bigint;
+
+-- name: commits(most)
+-- Commits that only the node has, or only the table by which they are found.
+WITH noted AS (
+    SELECT n.id AS node, c.value AS commit_text FROM nodes n, jsonb_array_elements_text(n.extra::jsonb -> 'commits') AS c (value)
+), kept AS (
+    SELECT node, repo || '@' || sha AS commit_text FROM node_commits
+), apart AS (
+    SELECT node, commit_text, 'is carried, and not found by its hash' AS how
+    FROM (SELECT node, commit_text FROM noted EXCEPT SELECT node, commit_text FROM kept) AS missing
+    UNION ALL
+    SELECT node, commit_text, 'is found by its hash, and not carried'
+    FROM (SELECT node, commit_text FROM kept EXCEPT SELECT node, commit_text FROM noted) AS extra
+)
+SELECT node, commit_text, how FROM apart
+ORDER BY node, commit_text
+LIMIT :most::bigint;
+
 -- name: token_secrets(most)
 -- Tokens of which more than a hash is kept; the last column is how many characters were kept in the hash's place.
 SELECT person, created_at, length(hash) FROM tokens
