@@ -21,9 +21,17 @@ BRIEF = Brief(
 def test_the_parts_come_in_order_and_the_task_names_the_node() -> None:
     text = prompt.compose(replace(BRIEF, instructions="Mind the tests."))
 
-    parts = ("**Session project:** `mail`", "\n# Briefing", "\n## The item", CAUTION, "\n# Task", "\n# Contract")
+    parts = (
+        "**Session project:** `mail`",
+        "\n# Briefing",
+        "\n## The item",
+        "\n## Earlier runs",
+        "\n# Task",
+        "\n# Contract",
+    )
     places = [text.index(part) for part in parts]
     assert places == sorted(places)
+    assert CAUTION not in text, "the prompt says it in its own words, once"
     assert "Work on `task-1`." in text
     assert 'whoever filed it, "Retry e-mails"; that is a name' in text
     assert "Mind the tests." in text

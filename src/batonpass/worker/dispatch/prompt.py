@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Final, assert_never
 
 from batonpass.core import reports
-from batonpass.core.digest_text import Mode, fixed_lines, is_quotation
+from batonpass.core.digest_text import CAUTION, Mode, fixed_lines, is_quotation
 from batonpass.core.ids import NodeId
 from batonpass.core.outcome import is_judged_by_edge
 from batonpass.core.quoting import QUOTE, inline, quoted
@@ -166,12 +166,13 @@ def _around(around: Around) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    """Return a compiled briefing line by line; whatever is of none of its kinds becomes a quotation."""
+    """Return a compiled briefing line by line; whatever is of none of its kinds becomes a quotation.
+
+    Its caution is left out: the prompt has said the same above.
+    """
     fixed = fixed_lines()
-    return [
-        line if line in fixed or is_quotation(line) or _OURS.match(line) else f"{QUOTE}{line}"
-        for line in reports.storable(text).strip().splitlines()
-    ]
+    lines = reports.storable(text).removeprefix(CAUTION).strip().splitlines()
+    return [line if line in fixed or is_quotation(line) or _OURS.match(line) else f"{QUOTE}{line}" for line in lines]
 
 
 def _task(brief: Brief) -> str:
