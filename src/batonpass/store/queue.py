@@ -86,6 +86,16 @@ async def outcomes(tx: Reader, ids: Iterable[NodeId]) -> dict[str, list[NodeId]]
     return _grouped(rows)
 
 
+async def standing_outcomes(tx: Reader, ids: Iterable[NodeId]) -> dict[str, list[NodeId]]:
+    """Return the outcomes that stand on those of these open tasks that nothing blocks (companion 1.8)."""
+    asked = as_json(sorted(ids))
+    found, blockers = await tx.fetch(
+        q("queue.outcomes", ids=asked, weak=as_json(WEAK_EDGES)), q("queue.blockers", ids=asked)
+    )
+    blocked = {target for target, _ in blockers}
+    return _grouped(row for row in found if row[0] not in blocked)
+
+
 async def in_cycles(tx: Reader, ids: Iterable[NodeId]) -> frozenset[NodeId]:
     """Return which of these nodes are blocked by themselves, round about: an import may have brought that (D41)."""
     (rows,) = await tx.fetch(

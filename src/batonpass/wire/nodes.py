@@ -299,6 +299,16 @@ class ExecutionHoldBody(msgspec.Struct):
     note: str
 
 
+HELD_NOTE: Final = "an outcome stands on it and resolves nothing: let one resolve it, or say what is left to do"
+
+
+class HeldBody(msgspec.Struct):
+    """What was written about an open task and resolves nothing, so that somebody is to say what becomes of it."""
+
+    outcomes: list[str]
+    note: str
+
+
 class NodeReply(msgspec.Struct, omit_defaults=True):
     """Reply of `GET /v1/nodes/{id}`."""
 
@@ -308,6 +318,7 @@ class NodeReply(msgspec.Struct, omit_defaults=True):
     body: str
     revision: str
     resolution: ResolutionBody | None = None
+    held: HeldBody | None = None
     open_findings: list[NodeRef] | None = None
     superseded_by: list[NodeRef] | None = None
     execution_hold: ExecutionHoldBody | None = None
@@ -375,6 +386,7 @@ def node_reply(
     resolution: Resolution | None,
     open_findings: Sequence[NodeRef] = (),
     superseded_by: Sequence[NodeRef] = (),
+    held_by: Sequence[str] = (),
 ) -> NodeReply:
     """Return `node` as it is read: everything shown, and what the graph says about it."""
     claim = claim_of(lease)
@@ -385,6 +397,7 @@ def node_reply(
         body=node.authored.body,
         revision=node.revision,
         resolution=None if resolution is None else resolution_body(resolution),
+        held=HeldBody(list(held_by), HELD_NOTE) if held_by else None,
         open_findings=list(open_findings) or None,
         superseded_by=list(superseded_by) or None,
         execution_hold=execution_hold_body(node),

@@ -212,6 +212,7 @@ class _Reading:
         """Return which of these are in the list, with their exact scores."""
         shown: list[Item] = []
         for candidate in await self._candidates([row.id for row in rows]):
+            self.judged[candidate.id] = None
             seen = judge(candidate, self.viewer, self.now, self.scope)
             if isinstance(seen, Hidden):
                 if seen is not Hidden.GONE:
@@ -298,6 +299,7 @@ class _Reading:
                     self._count(one)
             return
         number = ranking.day_number(self.today)
+        self.hidden.pop(Hidden.MUTED, None)  # those that were judged are counted once more here
         for tally in await stored.census(self.tx, self.narrow, self.lanes, today=number):
             self._count_alike(tally.project, tally.type, tally.lane, tally.count, stale=tally.stale)
         for one in await stored.items(self.tx, map(NodeId, self.scope.mutes.names), self.narrow, today=number):
@@ -305,7 +307,9 @@ class _Reading:
                 self._count_alike(one.project, one.type, one.lane, -1, stale=one.stale)
                 self.hidden[Hidden.MUTED] = self.hidden.get(Hidden.MUTED, 0) + 1
         for one in self.beside:
-            if one.beside:
+            if one.beside and (item := self.judged.get(one.id)) is not None:
+                self.counts.add(one.type, one.project, item.suggest, item.ready)
+            elif one.beside:
                 self._count(one)
 
     def _count_alike(self, project: str | None, kind: str, lane: int, times: int, *, stale: bool) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from batonpass.core.ids import Instant, NodeId, Resource
 from batonpass.core.leases import Lease, LeaseView, view
+from batonpass.core.node_types import is_dead
 from batonpass.core.nodes import Node
 from batonpass.core.resolution import Resolution, Target, resolve
-from batonpass.store import edges, leases, nodes
+from batonpass.store import edges, leases, nodes, queue
 from batonpass.store.base import Reader
 from batonpass.store.edges import Other
 from batonpass.wire import nodes as wire
@@ -28,10 +29,19 @@ class NodeView:
     resolution: Resolution | None
     open_findings: tuple[Other, ...]
     superseded_by: tuple[Other, ...]
+    held_by: tuple[NodeId, ...] = ()
+    """The outcomes that stand on an open task and resolve nothing (companion 1.8)."""
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether it is a task that nothing has retired."""
+        authored = self.node.authored
+        retired = self.resolution is not None or bool(self.superseded_by) or is_dead(self.node.kind, authored.status)
+        return authored.type == "task" and not retired
 
 
 async def views_of(tx: Reader, ids: Sequence[NodeId]) -> dict[NodeId, NodeView]:
-    """Return the views of nodes by id, all read in two round trips; one that is not there is absent."""
+    """Return the views of nodes by id, all read in three round trips; one that is not there is absent."""
     now = await tx.now()
     rows, edge_rows, inbound_rows, *finding_rows = await tx.fetch(
         nodes.nodes_asked(ids),
@@ -42,7 +52,7 @@ async def views_of(tx: Reader, ids: Sequence[NodeId]) -> dict[NodeId, NodeView]:
     held = await leases.leases_of(tx, [Resource(node) for node in ids])
     inbound = edges.inbound_by_target(inbound_rows)
     findings = {node: edges.others(found) for node, found in zip(ids, finding_rows, strict=True)}
-    return {
+    views = {
         node: NodeView(
             found,
             lease=lease_view(held, node, now),
@@ -52,6 +62,10 @@ async def views_of(tx: Reader, ids: Sequence[NodeId]) -> dict[NodeId, NodeView]:
         )
         for node, found in nodes.nodes_of_rows(rows, edge_rows).items()
     }
+    if tasks := [node for node, seen in views.items() if seen.unfinished]:
+        standing = await queue.standing_outcomes(tx, tasks)
+        views |= {NodeId(node): replace(views[NodeId(node)], held_by=tuple(by)) for node, by in standing.items()}
+    return views
 
 
 def lease_view(held: Mapping[Resource, Lease], node: NodeId, now: Instant) -> LeaseView | None:
@@ -68,6 +82,7 @@ def body_of(seen: NodeView) -> wire.NodeReply:
         resolution=seen.resolution,
         open_findings=[_ref(other) for other in seen.open_findings],
         superseded_by=[_ref(other) for other in seen.superseded_by],
+        held_by=seen.held_by,
     )
 
 

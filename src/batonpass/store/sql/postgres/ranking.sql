@@ -151,7 +151,7 @@ SELECT EXISTS (
 
 -- name: muted(person)
 -- What a person's own node says is muted.
-SELECT n.extra::jsonb -> 'queue_mute' FROM nodes n WHERE n.id = :person::text AND n.extra::jsonb ? 'queue_mute';
+SELECT (n.extra::jsonb -> 'queue_mute')::text FROM nodes n WHERE n.id = :person::text AND n.extra::jsonb ? 'queue_mute';
 
 -- name: front(person, since, most)
 -- How often a person has changed which node since a moment, filing it aside; the busiest of them.
