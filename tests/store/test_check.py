@@ -144,7 +144,10 @@ def test_an_edge_without_its_node_is_found_where_foreign_keys_were_off(populated
 
     findings = found(populated_sqlite.url)
 
-    assert [finding.message for finding in findings["foreign_keys"]] == ["row ? points at no row of nodes"]
+    # Of its edge, and of its place in the queue; of a table without row numbers SQLite can't say which row.
+    told = [finding.message for finding in findings["foreign_keys"]]
+    assert "row ? points at no row of nodes" in told
+    assert all(message.endswith("points at no row of nodes") for message in told)
 
 
 def test_an_edge_without_its_node_is_found_where_the_key_was_dropped(populated_postgres: Populated) -> None:

@@ -105,8 +105,12 @@ INVARIANTS: Final = (
         "history_numbers", "a node's history is numbered without a gap", "has {1} revisions, the last is number {2}"
     ),
     Invariant("history_ends", "a node's revision is the last of its history (D12)", "is at {1}, its history at {2}"),
-    Invariant("redactions", "a text that was taken out of a history names the act (D41)", "entry {1} names no redaction"),
-    Invariant("tombstones", "the id of a deleted node is never used again (D41)", "was deleted, and is a node's id again"),
+    Invariant(
+        "redactions", "a text that was taken out of a history names the act (D41)", "entry {1} names no redaction"
+    ),
+    Invariant(
+        "tombstones", "the id of a deleted node is never used again (D41)", "was deleted, and is a node's id again"
+    ),
     Invariant("commits", "the commits that are found by their hash are those that nodes carry", "{1} {2}"),
     Invariant(
         "token_secrets",
