@@ -20,8 +20,8 @@ from batonpass.core.readiness import Ready
 from batonpass.server.http.call import Call, flag, reply
 from batonpass.server.http.leases import expires_in_ms, whole_number
 from batonpass.server.http.waiting import when_changed, when_there
+from batonpass.server.services.choosing import CANDIDATES_MAX, EXCLUDED_MAX, Wish, require_few
 from batonpass.server.services.paging import Page, View
-from batonpass.server.services.queue import CANDIDATES_MAX, EXCLUDED_MAX, Wish, require_few
 from batonpass.wire import queue as wire
 from batonpass.wire.leases import lease_body_of
 
@@ -52,7 +52,7 @@ async def take_next(call: Call) -> Response:
         dispatch=parse_label(asked.dispatch, field="dispatch") if asked.dispatch is not None else None,
     )
     attempt = functools.partial(call.services.queue.next, call.caller(), wish)
-    taken = await when_there(call, wish, attempt, within_s=asked.wait)
+    taken, _ = await when_there(call, wish, attempt, within_s=asked.wait)
     if taken is None:
         return reply(wire.NextReply(ok=True, status="empty"), ignored=body.ignored)
     return reply(

@@ -7,6 +7,7 @@ somebody asks for the next message of the request, which has none left.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from typing import Final, Protocol, TypeVar
@@ -18,14 +19,12 @@ from batonpass.core.errors import Invalid
 from batonpass.core.feed import QueueScope
 from batonpass.core.ids import Instant
 from batonpass.server.http.call import Call
+from batonpass.server.services.choosing import Taken, Wish
 from batonpass.server.services.feed import Feed, Place
 from batonpass.server.services.lines import Waiter
-from batonpass.server.services.queue import Taken, Wish
 from batonpass.wire.events import STREAM, WAIT_S_MAX
 
 SECONDS_DIGITS_MAX: Final = 4
-
-Chunks = Callable[[Place], AsyncIterator[bytes]]
 
 
 class Timed(Protocol):
@@ -77,10 +76,10 @@ class Stream(Response):
 
     media_type = STREAM
 
-    def __init__(self, feed: Feed, chunks: Chunks, holding: AbstractContextManager[object]) -> None:
+    def __init__(self, place: Place, chunks: AsyncIterator[bytes], holding: AbstractContextManager[object]) -> None:
         super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
-        self._feed = feed
+        self._place = place
         self._chunks = chunks
         self._holding = holding
 
@@ -89,9 +88,9 @@ class Stream(Response):
         del scope
         with self._holding:
             async with client_of(receive) as gone:
-                place = Place(self._feed, gone)
+                gone.add_done_callback(self._place.end)
                 await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-                async for chunk in self._chunks(place):
+                async for chunk in self._chunks:
                     await send({"type": "http.response.body", "body": chunk, "more_body": True})
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
 
@@ -117,14 +116,32 @@ async def when_changed(call: Call, scope: QueueScope, read: Callable[[], Awaitab
 
 async def when_there(
     call: Call, wish: Wish, attempt: Callable[[], Awaitable[Taken | None]], *, within_s: int
-) -> Taken | None:
-    """Return what `attempt` takes for `wish`: at once, or in line with the others as soon as there is something."""
+) -> tuple[Taken | None, int]:
+    """Return what `attempt` takes for `wish`: at once, or in line with the others as soon as there is something.
+
+    And how long the request had waited when the last try began, in milliseconds: what a lease lasts counts from there.
+    """
     if not within_s:
-        return await attempt()
+        return await attempt(), 0
+    timed = _Timed(attempt)
     async with place_of(call.services.feed, call.request.receive) as place:
         key = (call.principal.id, wish.accept, wish.types, wish.exclude, wish.candidates)
-        waiter = Waiter(call.principal.id, key, attempt, place)
-        return await call.services.lines.take(QueueScope(wish.project), waiter, within_s=within_s)
+        waiter = Waiter(call.principal.id, key, timed, place)
+        taken = await call.services.lines.take(QueueScope(wish.project), waiter, within_s=within_s)
+    return taken, timed.waited_ms
+
+
+class _Timed:
+    """An attempt that knows how long after it was made it was last begun."""
+
+    def __init__(self, attempt: Callable[[], Awaitable[Taken | None]]) -> None:
+        self._attempt = attempt
+        self._made_s = time.monotonic()
+        self.waited_ms = 0
+
+    async def __call__(self) -> Taken | None:
+        self.waited_ms = int((time.monotonic() - self._made_s) * 1000)
+        return await self._attempt()
 
 
 async def _until_gone(receive: Receive) -> None:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from batonpass.core.ids import Instant
 from batonpass.server.services.batch import Batches
 from batonpass.server.services.briefing import Briefings
-from batonpass.server.services.commits import Commits
 from batonpass.server.services.capture import Captures
+from batonpass.server.services.choosing import Taken
+from batonpass.server.services.commits import Commits
 from batonpass.server.services.corrections import Corrections
 from batonpass.server.services.digest import Digests
 from batonpass.server.services.engine import LeaseEngine
@@ -21,7 +22,7 @@ from batonpass.server.services.leases import Leases
 from batonpass.server.services.lines import Lines
 from batonpass.server.services.policy import Policies
 from batonpass.server.services.questions import Questions
-from batonpass.server.services.queue import Queue, Taken
+from batonpass.server.services.queue import Queue
 from batonpass.server.services.tokens import Tokens
 from batonpass.server.services.tombstones import Tombstones
 from batonpass.server.services.transfer import Transfers

@@ -1,0 +1,21 @@
+-- name: lock_launches(launches)
+-- One `next` at a time of each launch, to COMMIT; as `queue.lock_launch`, for a set of them in one order.
+SELECT pg_advisory_xact_lock(holder, dispatch)
+FROM (
+    SELECT DISTINCT hashtext('batonpass.launch ' || l.holder) AS holder, hashtext(l.dispatch) AS dispatch
+    FROM jsonb_to_recordset(:launches::jsonb) AS l (holder text, dispatch text)
+    ORDER BY 1, 2
+) AS keys;
+
+-- name: launched(launches)
+-- Which of these launches have claimed something. The array leads to the index: of a set's size the planner knows nothing.
+SELECT l.holder, l.dispatch FROM leases l
+JOIN jsonb_to_recordset(:launches::jsonb) AS n (holder text, dispatch text) ON n.holder = l.holder AND n.dispatch = l.dispatch
+WHERE l.kind = 'claim' AND l.holder = ANY (ARRAY(SELECT jsonb_array_elements(:launches::jsonb) ->> 'holder'));
+
+-- name: reserving(holders, owners, now)
+-- Who has reservations in force, among holders and the owners of holders.
+SELECT DISTINCT holder, owner FROM leases
+WHERE kind = 'reservation' AND expires_at > :now::bigint
+  AND (holder = ANY (ARRAY(SELECT jsonb_array_elements_text(:holders::jsonb)))
+       OR owner = ANY (ARRAY(SELECT jsonb_array_elements_text(:owners::jsonb))));

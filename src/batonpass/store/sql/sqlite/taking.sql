@@ -1,0 +1,19 @@
+-- name: lock_launches(launches)
+-- The writer's turn is the lock; nothing to do.
+SELECT :launches;
+
+-- name: launched(launches)
+-- Which of these launches have claimed something.
+SELECT l.holder, l.dispatch FROM json_each(:launches) AS n
+JOIN leases l ON l.holder = n.value ->> 'holder' AND l.dispatch = n.value ->> 'dispatch'
+WHERE l.kind = 'claim';
+
+-- name: reserving(holders, owners, now)
+-- Who has reservations in force, among holders and the owners of holders.
+SELECT l.holder, l.owner FROM json_each(:holders) AS h
+JOIN leases l ON l.holder = h.value
+WHERE l.kind = 'reservation' AND l.expires_at > :now
+UNION
+SELECT l.holder, l.owner FROM json_each(:owners) AS o
+JOIN leases l ON l.owner = o.value
+WHERE l.kind = 'reservation' AND l.expires_at > :now;
