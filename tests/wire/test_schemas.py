@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batonpass.core.errors import Invalid
+from batonpass.core.errors import BadRequest, Invalid
 from batonpass.core.identity import parse_email, parse_name, parse_pubkey
 from batonpass.core.ids import parse_label, parse_node_id
 from batonpass.core.tokens import parse_hash_prefix
-from batonpass.wire.schemas import EMAIL, ID, LABEL, NAME, PREFIX, PUBLIC_KEY, Schema, optional
+from batonpass.wire.nodes import fences
+from batonpass.wire.schemas import EMAIL, ID, LABEL, NAME, PREFIX, PREMISE, PUBLIC_KEY, Schema, optional
 
 EXACT: Final[dict[str, tuple[Schema, Callable[[str], object]]]] = {
     "id": (ID, parse_node_id),
@@ -79,3 +80,27 @@ def test_an_optional_value_may_be_null() -> None:
     assert takes(optional(ID), "task-1")
     assert not takes(optional(ID), "Task 1")
     assert not takes(ID, None)
+
+
+@pytest.mark.parametrize(
+    "premise",
+    [
+        {"kind": "fence", "field": "record:pipelines/7f3a#driver", "epoch": 2},
+        {"kind": "fence", "field": "record:pipelines/7f3a#driver"},
+        {"kind": "version", "field": "record:pipelines/7f3a#driver", "epoch": 2},
+        {"kind": "fence", "field": "record:pipelines/7f3a#driver", "epoch": "2"},
+        {"kind": "fence", "field": "record:pipelines/7f3a#driver", "epoch": 2, "colour": "red"},
+        {"kind": "fence", "field": 7, "epoch": 2},
+        {},
+        [],
+        None,
+        "fence",
+    ],
+)
+def test_a_premise_is_taken_just_when_its_schema_takes_it(premise: object) -> None:
+    try:
+        fences(None, if_epoch=None, based_on=[premise])
+    except BadRequest:
+        assert not takes(PREMISE, premise)
+    else:
+        assert takes(PREMISE, premise)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import msgspec
 
-from batonpass.wire.schemas import AnyId, Slug
+from batonpass.wire.schemas import AnyId, Premise, Slug
 
 
 class CaptureRequest(msgspec.Struct, kw_only=True):
@@ -18,7 +18,7 @@ class CaptureRequest(msgspec.Struct, kw_only=True):
     during: Slug | None = None
     blocks: list[AnyId] = []
     date: str | None = None
-    based_on: list[Any] = []
+    based_on: list[Premise] = []
 
 
 class CaptureReply(msgspec.Struct):

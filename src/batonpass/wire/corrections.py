@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import msgspec
 
 from batonpass.core.clock import iso
 from batonpass.core.nodes import Node
+from batonpass.wire.schemas import Premise
 
 
 class CorrectionRequest(msgspec.Struct, kw_only=True):
@@ -17,7 +18,7 @@ class CorrectionRequest(msgspec.Struct, kw_only=True):
     target: str
     text: str
     title: str | None = None
-    based_on: list[Any] = []
+    based_on: list[Premise] = []
 
 
 class CorrectionReply(msgspec.Struct):

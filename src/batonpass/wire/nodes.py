@@ -20,6 +20,8 @@ from batonpass.core.resolution import Resolution
 from batonpass.wire.kept import kept
 from batonpass.wire.leases import LeaseBody, lease_body
 from batonpass.wire.markdown import Claim, Reading, front_matter, raw, read, read_json
+from batonpass.wire.schemas import Entry as Given
+from batonpass.wire.schemas import Epoch, Label, Premise, Slug
 
 NODES_MAX: Final = 100
 """How many entries one batch takes."""
@@ -39,8 +41,8 @@ Missing = Literal["deleted", "unwritten"]
 class Standing(msgspec.Struct, kw_only=True):
     """What a write stands on besides its token: a tenure of the node, and fences of task fields (D20a, D33)."""
 
-    if_epoch: int | None = None
-    based_on: list[Any] = []
+    if_epoch: Epoch | None = None
+    based_on: list[Premise] = []
 
 
 class PutRequest(msgspec.Struct, kw_only=True):
@@ -51,9 +53,9 @@ class PutRequest(msgspec.Struct, kw_only=True):
     times are those of the entries (D12).
     """
 
-    nodes: list[Any]
+    nodes: list[Given]
     if_exists: IfExists = "error"
-    based_on: list[Any] = []
+    based_on: list[Premise] = []
     cycles: Cycles = "refuse"
     keep_attribution: bool = False
 
@@ -64,14 +66,14 @@ class PutEntry(msgspec.Struct, kw_only=True):
     node: str | dict[str, Any]
     if_exists: IfExists | None = None
     revision: str | None = None
-    if_epoch: int | None = None
+    if_epoch: Epoch | None = None
 
 
 class EdgeRequest(Standing, kw_only=True):
     """Body of `POST /v1/nodes/{id}/edges`."""
 
     type: str
-    to: str
+    to: Slug
     attrs: dict[str, Any] = {}
 
 
@@ -79,15 +81,15 @@ class EdgeRemoval(Standing, kw_only=True):
     """Body of `DELETE /v1/nodes/{id}/edges`."""
 
     type: str
-    to: str
+    to: Slug
 
 
 class StatusRequest(Standing, kw_only=True):
     """Body of `POST /v1/nodes/{id}/status`; null or an empty word takes the status away."""
 
     status: str | None
-    session: str | None = None
-    dispatch: str | None = None
+    session: Label | None = None
+    dispatch: Label | None = None
 
 
 class PriorityRequest(Standing, kw_only=True):

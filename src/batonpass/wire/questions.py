@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import msgspec
 
-from batonpass.wire.schemas import AnyId, Epoch, Slug
+from batonpass.wire.schemas import AnyId, Epoch, Premise, Slug
 
 
 class QuestionRequest(msgspec.Struct, kw_only=True):
@@ -18,7 +18,7 @@ class QuestionRequest(msgspec.Struct, kw_only=True):
     project: Slug | None = None
     to: Slug | None = None
     blocks: list[AnyId] = []
-    based_on: list[Any] = []
+    based_on: list[Premise] = []
 
 
 class QuestionReply(msgspec.Struct):
@@ -42,7 +42,7 @@ class AnswerRequest(msgspec.Struct, kw_only=True):
     text: str
     title: str | None = None
     if_epoch: Epoch | None = None
-    based_on: list[Any] = []
+    based_on: list[Premise] = []
 
 
 class AnswerReply(msgspec.Struct):

@@ -29,6 +29,17 @@ NAME: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": NAME_CHARS
 EMAIL: Final[Schema] = {"type": "string", "maxLength": EMAIL_CHARS_MAX}
 PUBLIC_KEY: Final[Schema] = {"type": "string", "maxLength": PUBKEY_CHARS_MAX}
 
+PREMISE: Final[Schema] = {
+    "type": "object",
+    "properties": {"kind": {"const": "fence"}, "field": {"type": "string"}, "epoch": {"type": "integer", "minimum": 1}},
+    "required": ["kind", "field", "epoch"],
+    "additionalProperties": False,
+}
+ENTRY: Final[Schema] = {
+    "description": "A node as markdown or as JSON, or an object with either as its `node`, and conditions of its own.",
+    "type": ["string", "object"],
+}
+
 
 def _of(schema: Schema, **more: object) -> Meta:
     return Meta(extra_json_schema={**schema, **more})
@@ -52,3 +63,6 @@ Email = Annotated[str, _of(EMAIL)]
 PublicKey = Annotated[str, _of(PUBLIC_KEY)]
 Span = Annotated[int | float, _of({"exclusiveMinimum": 0})]
 """Milliseconds."""
+Premise = Annotated[Any, _of(PREMISE)]
+"""A field of a record and the epoch at which its holder acquired it (D33)."""
+Entry = Annotated[Any, _of(ENTRY)]

@@ -138,7 +138,7 @@ def _success(operation: Operation, schemas: Mapping[object, Value]) -> Value:
         media: {"schema": schemas[operation.gives]} if media == JSON and operation.gives is not None else {}
         for media in operation.media
     }
-    headers = []
+    headers = list(operation.headers)
     if operation.keyed:
         headers.append("Idempotency-Replayed")
     if operation.takes is not None and not _has_warnings(operation):

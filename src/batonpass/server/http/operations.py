@@ -39,7 +39,8 @@ class Operation:
     do not know, ours refuse it (D16b). `keyed` ones answer a repeated
     Idempotency-Key from the store (D11). One that `asks` is a read by POST: its
     question does not fit into a URL. `refuses` are errors that it answers
-    besides those of every operation of its kind.
+    besides those of every operation of its kind, `headers` what its reply says
+    there besides.
     """
 
     method: Method
@@ -56,6 +57,7 @@ class Operation:
     keyed: bool = False
     asks: bool = False
     refuses: tuple[type[BatonError], ...] = ()
+    headers: tuple[str, ...] = ()
 
     @property
     def noun(self) -> str:
@@ -93,9 +95,10 @@ def read(
     listed: tuple[str, ...] = (),
     media: tuple[str, ...] = (JSON,),
     refuses: tuple[type[BatonError], ...] = (),
+    headers: tuple[str, ...] = (),
 ) -> Operation:
     """Return a GET; `query` names the parameters it takes."""
-    return Operation("GET", path, handler, None, gives, query, listed, media=media, refuses=refuses)
+    return Operation("GET", path, handler, None, gives, query, listed, media=media, refuses=refuses, headers=headers)
 
 
 def ask(

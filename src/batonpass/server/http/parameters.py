@@ -16,6 +16,7 @@ from batonpass.core.readiness import Ready
 from batonpass.server.http.operations import Operation
 from batonpass.wire.events import LAST_EVENT_ID, WAIT_S_MAX
 from batonpass.wire.schemas import ID, LABEL, PREFIX, Schema
+from batonpass.wire.transfer import NODE_COUNT
 
 NUMBER_MAX: Final = 10**9 - 1
 _FLAG: Final[Schema] = {"type": "string", "enum": ["1", "0", "true", "false"]}
@@ -116,6 +117,7 @@ IN_REPLIES: Final[dict[str, Parameter]] = {
     "Idempotency-Replayed": Parameter(
         "Stands there when this is the reply of the first request under the key.", {"type": "string", "enum": ["true"]}
     ),
+    NODE_COUNT: Parameter("How many nodes are in it.", {"type": "integer", "minimum": 0}),
     "Retry-After": Parameter("In how many seconds to try again.", {"type": "integer", "minimum": 1}),
     "WWW-Authenticate": Parameter("How to say who asks.", {"type": "string", "enum": ["Bearer"]}),
 }

@@ -27,8 +27,8 @@ from starlette.routing import Route
 
 from batonpass.core.errors import RateLimited, Resync
 from batonpass.server.http import (
-    capture,
     batch,
+    capture,
     commits,
     corrections,
     digest,
@@ -50,11 +50,10 @@ from batonpass.server.http import (
 from batonpass.server.http.call import endpoint
 from batonpass.server.http.operations import JSON, Operation, ask, change, create, read, remove, replace, verb
 from batonpass.wire import capture as captured
-from batonpass.wire import corrections as correction
+from batonpass.wire import corrections as corrected
 from batonpass.wire import digest as brief
-from batonpass.wire import history as past
-from batonpass.wire import history as past
 from batonpass.wire import events as happened
+from batonpass.wire import history as past
 from batonpass.wire import identity as who
 from batonpass.wire import leases as lease
 from batonpass.wire import nodes as graph
@@ -77,14 +76,16 @@ _FILTERS: Final = (
     "wait", "after",
 )  # fmt: skip
 _FEED: Final = ("after", "wait", "limit", "project", "kind", "node")
+_FULL: Final = (RateLimited,)
 _ENDED: Final = (Resync, RateLimited)
+_TARS: Final = (moved.TAR, moved.GZIP)
 _NODES: Final = ("type", "status", "project", "assignee", "text", "limit", "after")
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
     verb(paths.CLAIM, leases.claim, lease.ClaimRequest, lease.LeaseReply),
     verb(paths.RENEW, leases.renew, lease.RenewRequest, lease.LeaseReply),
     verb(paths.QUEUE_RENEW, leases.renew_many, lease.BulkRenewRequest, lease.BulkRenewReply),
-    verb(paths.QUEUE_NEXT, queue.take_next, queued.NextRequest, queued.NextReply, published=False, refuses=(RateLimited,)),
+    verb(paths.QUEUE_NEXT, queue.take_next, queued.NextRequest, queued.NextReply, published=False, refuses=_FULL),
     verb(paths.RELEASE, leases.release, lease.ReleaseRequest, lease.ReleaseReply),
     verb(paths.EXTEND, leases.extend, lease.ExtendRequest, lease.LeaseReply),
     verb(paths.RESERVE, leases.reserve, lease.RenewRequest, lease.LeaseReply),
@@ -103,18 +104,10 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     change(paths.NODE_COMMITS, nodes.commits, graph.CommitRequest, graph.ChangeReply, published=True),
     create(paths.QUESTIONS, questions.ask, question.QuestionRequest, question.QuestionReply, published=True),
     create(paths.QUESTION_ANSWER, questions.answer, question.AnswerRequest, question.AnswerReply),
-    create(
-        paths.CORRECTIONS,
-        corrections.file,
-        correction.CorrectionRequest,
-        correction.CorrectionReply,
-        published=True,
-    ),
-    read(paths.CORRECTIONS, corrections.listed, correction.CorrectionsReply, "target", *_PAGE),
+    create(paths.CORRECTIONS, corrections.file, corrected.CorrectionRequest, corrected.CorrectionReply, published=True),
+    read(paths.CORRECTIONS, corrections.listed, corrected.CorrectionsReply, "target", *_PAGE),
     create(paths.CAPTURE, capture.keep, captured.CaptureRequest, captured.CaptureReply),
     read(paths.INBOX, inbox.show, InboxReply, "limit"),
-    ask(paths.DIGEST, digest.compile_, brief.DigestRequest, brief.DigestReply, published=True),
-    read(paths.BRIEFING, digest.briefing, brief.BriefingReply, "fp"),
     ask(paths.NODES_BATCH, batch.page, BatchRequest, BatchReply, published=True),
     change(paths.NODE_EDGES_LIVE, nodes.add_live_edge, graph.EdgeRequest, graph.ChangeReply, published=True),
     read(paths.NODE_HISTORY, history.page, past.HistoryReply, "limit", "before", "content"),
@@ -123,6 +116,8 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     remove(paths.NODE, tombstones.delete, DeleteRequest, DeleteReply),
     read(paths.COMMIT, commits.carriers, CommitReply, "repo", "limit", "after"),
     read(paths.SCHEMA, schema.get, SchemaReply),
+    ask(paths.DIGEST, digest.compile_, brief.DigestRequest, brief.DigestReply, published=True),
+    read(paths.BRIEFING, digest.briefing, brief.BriefingReply, "fp"),
     read(paths.ME, identity.me, who.MeReply),
     read(paths.LEASES, leases.listed, lease.LeasesReply, "holder", "project", "state", *_PAGE),
     read(paths.POLICY, policy.get, PolicyReply),
@@ -142,7 +137,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     read(paths.ADMIN_TOKENS, tokens.list_personal, token.TokensReply, "person", *_PAGE),
     create(paths.ADMIN_TOKENS, tokens.mint_for, token.AdminTokenRequest, token.PersonalTokenReply),
     remove(paths.ADMIN_TOKEN, tokens.revoke_personal, None, token.RevokeReply),
-    read(paths.EXPORT, transfer.export, None, "gzip", "project", "authored", media=(moved.TAR, moved.GZIP)),
+    read(paths.EXPORT, transfer.export, None, "gzip", "project", "authored", media=_TARS, headers=(moved.NODE_COUNT,)),
     read(paths.EVENTS, events.page, happened.EventsReply, *_FEED, media=(JSON, happened.STREAM), refuses=_ENDED),
     read(paths.CHANGES, events.changes, happened.ChangesReply, "since", "project", "limit", refuses=_ENDED),
     read(paths.STATUS, health.status, StatusReply),
