@@ -91,13 +91,15 @@ def test_files_that_others_wrote_or_changed_are_left_alone_and_named(baton: Bato
     (out / "nodes" / "task-b.md").unlink()
     (out / "nodes" / "task-b.md").symlink_to(tmp_path / "elsewhere")
     (out / "nodes" / "README").write_text("hello")
+    (out / "nodes" / "task-d.md").mkdir()
+    baton.task("d")
     for name in ("a", "b", "c"):
         baton.ok("set", f"task-{name}", "--priority", "p1")
 
     ran = baton("export", str(out))
 
     assert ran.code == 1
-    assert [line.partition(": ")[0] for line in ran.err.splitlines()] == ["nodes/task-a.md", "nodes/task-b.md"]
+    assert [line.partition(": ")[0] for line in ran.err.splitlines()] == [f"nodes/task-{name}.md" for name in "abd"]
     assert (out / "nodes" / "task-a.md").read_text() == "mine now"
     assert not (tmp_path / "elsewhere").exists()
     assert "priority: p1" in (out / "nodes" / "task-c.md").read_text()

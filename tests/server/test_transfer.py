@@ -118,6 +118,14 @@ async def test_whoever_may_read_may_export(server: InProcessServer) -> None:
     assert (await server.send("GET", "/v1/export", token="bat_pat_" + "0" * 40)).status_code == 401
 
 
+async def test_the_head_of_an_export_says_how_much_there_is_and_opens_nothing_for_long(server: InProcessServer) -> None:
+    head = await server.send("HEAD", "/v1/export?gzip=1")
+
+    assert (head.status_code, head.headers["content-type"], head.content) == (200, "application/gzip", b"")
+    assert head.headers[COUNT] == str(len((await server.ask("GET", "/v1/nodes"))["nodes"]))
+    assert await _may_all_go_on(server)
+
+
 @pytest.mark.parametrize("query", ["gzip=yes", "authored=2", "project=Not%20A%20Slug", "nodes=1"])
 async def test_a_parameter_that_means_nothing_is_refused(server: InProcessServer, query: str) -> None:
     answer = await server.send("GET", f"/v1/export?{query}")

@@ -16,6 +16,7 @@ import hashlib
 import io
 import os
 import re
+import stat
 import tarfile
 import zlib
 from collections import defaultdict
@@ -181,13 +182,13 @@ class _Ledger:
             found = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         except FileNotFoundError:
             return None
-        except OSError:
+        except OSError:  # a link, or not ours to read
+            return _Stands(None, ours=False)
+        if not stat.S_ISREG(os.fstat(found).st_mode):
+            os.close(found)
             return _Stands(None, ours=False)
         with open(found, "rb") as file:  # noqa: PTH123 — a descriptor, so that no link is followed
-            try:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
-            except OSError:
-                return _Stands(None, ours=False)
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
         return _Stands(digest, ours=digest in self.known.get(name, ()))
 
     def note(self, name: str, sha256: str) -> None:

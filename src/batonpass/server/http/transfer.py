@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack
 from typing import Final
 
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from batonpass.core.errors import BatonError
 from batonpass.core.nodes import parse_slug
-from batonpass.server.http.call import Call, flag, refused
-from batonpass.server.services.transfer import Export, Exported
+from batonpass.server.http.call import Call, flag
+from batonpass.server.services.transfer import Exported
 from batonpass.wire import transfer as wire
 
 log = logging.getLogger(__name__)
@@ -28,36 +27,36 @@ async def export(call: Call) -> Response:
     """Return every node, or those of a project, as a tar of markdown files, streamed from one snapshot."""
     asked = call.query
     project = parse_slug(asked["project"], name="project") if "project" in asked else None
-    opening = call.services.transfers.export(project=project, authored=flag(asked, "authored"))
-    return _Download(opening, gzip=flag(asked, "gzip"))
+    gzip = flag(asked, "gzip")
+    async with AsyncExitStack() as stack:
+        opening = call.services.transfers.export(project=project, authored=flag(asked, "authored"))
+        opened = await stack.enter_async_context(opening)
+        headers = {wire.NODE_COUNT: str(opened.node_count)}
+        kind = wire.GZIP if gzip else wire.TAR
+        if call.request.method == "HEAD":
+            return Response(headers=headers, media_type=kind)
+        return _Download(_chunks(opened.pages, gzip=gzip), stack.pop_all(), media_type=kind, headers=headers)
 
 
-class _Download(Response):
-    """An export as a response: opened when it is sent, and closed when the last byte, or the listener, has gone."""
+class _Download(StreamingResponse):
+    """An export on its way. Its snapshot is closed when the last byte, or the listener, has gone.
 
-    def __init__(self, opening: AbstractAsyncContextManager[Export], *, gzip: bool) -> None:
-        super().__init__()
-        self._opening = opening
-        self._gzip = gzip
-        self._begun = False
+    What breaks off has no end, which every reader of HTTP notices.
+    """
+
+    def __init__(
+        self, chunks: AsyncIterator[bytes], snapshot: AsyncExitStack, *, media_type: str, headers: Mapping[str, str]
+    ) -> None:
+        super().__init__(chunks, media_type=media_type, headers=headers)
+        self._snapshot = snapshot
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it whole, or break off: what was cut short has no end, which every reader of HTTP notices."""
-        try:
-            async with self._opening as export:
-                await self._streamed(export)(scope, receive, _unless_stalled(send))
-        except BatonError as error:
-            if self._begun:
-                raise
-            await refused(error)(scope, receive, send)
-        except TimeoutError:
-            log.warning("export.stalled", extra={"path": scope["path"]})
-
-    def _streamed(self, export: Export) -> StreamingResponse:
-        self._begun = True
-        kind = wire.GZIP if self._gzip else wire.TAR
-        headers = {wire.NODE_COUNT: str(export.node_count)}
-        return StreamingResponse(_chunks(export.pages, gzip=self._gzip), media_type=kind, headers=headers)
+        """Send it whole, or give it up."""
+        async with self._snapshot:
+            try:
+                await super().__call__(scope, receive, _unless_stalled(send))
+            except TimeoutError:
+                log.warning("export.stalled", extra={"path": scope["path"]})
 
 
 async def _chunks(pages: AsyncIterator[Sequence[Exported]], *, gzip: bool) -> AsyncIterator[bytes]:
