@@ -26,8 +26,9 @@ def columns_of(url: str) -> Columns:
     if url.startswith("sqlite"):
         with closing(sqlite3.connect(sqlite_path(url))) as file:
             rows = file.execute(
-                "SELECT t.name, c.name FROM sqlite_schema t, pragma_table_info(t.name) c"
-                " WHERE t.type IN ('table', 'view') AND t.name NOT LIKE 'sqlite%' ORDER BY t.name, c.cid"
+                "SELECT t.name, c.name FROM pragma_table_list t, pragma_table_info(t.name) c"
+                " WHERE t.schema = 'main' AND t.type IN ('table', 'view') AND t.name NOT LIKE 'sqlite%'"
+                " ORDER BY t.name, c.cid"
             ).fetchall()
     else:
         with psycopg.connect(url) as connection:
@@ -67,10 +68,13 @@ def objects_of(url: str) -> list[tuple[object, ...]]:
 
 
 def indexes_of(url: str) -> set[str]:
-    """Return the names of the indexes that somebody named."""
+    """Return the names of the indexes that somebody named; SQLite's of words is a virtual table."""
     if url.startswith("sqlite"):
         with closing(sqlite3.connect(sqlite_path(url))) as file:
-            rows = file.execute("SELECT name FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL").fetchall()
+            rows = file.execute(
+                "SELECT name FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL"
+                " UNION SELECT name FROM pragma_table_list WHERE type = 'virtual'"
+            ).fetchall()
     else:
         with psycopg.connect(url) as connection:
             rows = connection.execute(

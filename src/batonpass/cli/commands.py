@@ -44,6 +44,7 @@ GROUPS: Final[dict[str, tuple[Command, ...]]] = {
         Command("edit", "edit:edit", "Change a node: in $EDITOR, from a file, or key by key."),
         Command("history", "history:history", "List what became of a node, or show a revision, or what was changed."),
         Command("blame", "history:blame_", "Show for every key and line of a node who made it what it is, and when."),
+        Command("search", "search:search", "Find nodes that hold every one of these words."),
         Command("link", "nodes:link", "Add an edge, as in: baton link dec-1 resolves task-1."),
         Command("unlink", "nodes:unlink", "Remove an edge."),
         Command("set", "nodes:set_", "Set a node's status or priority. An in-progress status claims the node."),

@@ -18,6 +18,7 @@ from batonpass.wire import capture as captured
 from batonpass.wire import corrections, digest, identity, nodes, paths, policy, questions, queue, tokens
 from batonpass.wire import leases as wire
 from batonpass.wire.inbox import InboxReply
+from batonpass.wire.search import SearchReply
 from batonpass.wire.status import StatusReply
 
 T = TypeVar("T")
@@ -537,6 +538,19 @@ def revoke_token(prefix: str, *, as_admin: bool = False) -> Call[tokens.RevokeRe
 def server_status() -> Call[StatusReply]:
     """Ask what is running."""
     return Call("GET", paths.STATUS, StatusReply)
+
+
+def search_nodes(
+    q: str,
+    *,
+    project: str | None = None,
+    types: Sequence[str] = (),
+    limit: int | None = None,
+    offset: int = 0,
+) -> Call[SearchReply]:
+    """Find nodes that hold every word of `q`."""
+    query = query_of(q=q, project=project, type=types, limit=limit, offset=offset or None)
+    return Call("GET", paths.SEARCH, SearchReply, query)
 
 
 def get_policy(project: str) -> Call[policy.PolicyReply]:

@@ -384,6 +384,7 @@ class Client:
     tokens_of = _sending(calls.tokens_of)
     revoke_token = _sending(calls.revoke_token)
     status = _sending(calls.server_status)
+    search = _sending(calls.search_nodes)
     get_policy = _sending(calls.get_policy)
     put_policy = _sending(calls.put_policy)
 

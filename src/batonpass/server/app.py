@@ -16,6 +16,7 @@ from batonpass.server.http.call import refused
 from batonpass.server.http.routes import ROUTES
 from batonpass.server.services import ranking, retention
 from batonpass.server.services.bundle import Services
+from batonpass.server.services.search import catch_up
 from batonpass.store.base import Store
 
 log = logging.getLogger(__name__)
@@ -34,6 +35,7 @@ async def keep_house(store: Store) -> None:
     async with asyncio.TaskGroup() as house:
         house.create_task(_sweep(store), name="retention")
         house.create_task(ranking.keep_ranking(store), name="ranking")
+        house.create_task(_read_unread(store), name="index of words")
 
 
 async def _sweep(store: Store) -> None:
@@ -44,6 +46,14 @@ async def _sweep(store: Store) -> None:
         except Exception:
             log.exception("retention.failed")
         await asyncio.sleep(retention.EVERY.total_seconds())
+
+
+async def _read_unread(store: Store) -> None:
+    """Read into the index of words what an upgrade left unread. When it fails, searches go on with it."""
+    try:
+        await catch_up(store)
+    except Exception:
+        log.exception("search.failed")
 
 
 async def _unrouted(request: Request, error: Exception) -> Response:

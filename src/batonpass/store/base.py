@@ -22,11 +22,12 @@ leases are counted (advisory); the request's idempotency key; tokens by hash,
 the caller's and those that change in one statement; people; agents; policies
 (advisory); the ids of new nodes (advisory); nodes by id, or the tombstone of
 one that was deleted; who adds `blocks`
-edges (advisory); edges, which are their source's; the rows of the queue's
-index by node; notes of what is to be derived, history and events, which wait
-for nobody. Three exceptions hold because they wait for nothing or lock one
-thing alone: the first person takes the table of people, retention skips what
-is locked, and a lease verb marks an item as held only if that row is free.
+edges (advisory); edges, which are their source's; entries of the index of
+words, which are their node's; the rows of the queue's index by node; notes of
+what is to be derived, history and events, which wait for nobody. Three
+exceptions hold because they wait for nothing or lock one thing alone: the
+first person takes the table of people, retention skips what is locked, and a
+lease verb marks an item as held only if that row is free.
 
 The time is read with `tx.now()` after the locks, never before (D5). `tx.put(…)` hands over
 a change without waiting: it is sent with the next `fetch` or with COMMIT.

@@ -1,18 +1,35 @@
-"""Nodes by their words: what a search and a comparison of texts read. What a word is, is `core.words`' to say."""
+"""The index of words: kept in the transactions that change nodes, and read newest first.
+
+A search reads *stretches* of the numbers in which nodes were filed, the newest
+first and each longer than the one before, until it has found enough. So a word
+that everything holds costs a short stretch, one that nothing holds a handful
+of lookups, and neither grows with the graph. On PostgreSQL the stretches are
+tokens of the index themselves, since a GIN index has no order; on SQLite the
+full-text index is ordered by them.
+
+What is kept, and what a condition means, is `core.search`'s to say.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from batonpass.core.ids import NodeId
-from batonpass.core.words import counts
-from batonpass.store.base import Reader, q
+from batonpass.core.nodes import Authored
+from batonpass.core.search import any_word, entry
+from batonpass.store.base import Reader, Statement, Tx, as_json, q
+from batonpass.store.nodes import nodes_of
 
 SAMPLE: Final = 1024
 """Among how many of the newest nodes words are counted: enough to tell a rare word from a common one."""
+STRETCH_BITS: Final = (10, 13, 16, 19, 22)
+"""Stretches are of 2 to the power of these; the index has a token for each. Growing eightfold, few are ever read."""
+IDS_LOOKED_AT_MAX: Final = 1000
+"""How many ids with one beginning are looked at. All of them are found by their words as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +51,124 @@ class Worded:
     counts: Mapping[str, int]
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Hit:
+    """A node for which a condition holds, and the number under which it was filed."""
+
+    doc: int
+    node: NodeId
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The numbers from `low` up to `high`, within whole stretches of 2 to the power of `bits`."""
+
+    low: int
+    high: int
+    bits: int
+
+    @property
+    def tokens(self) -> str:
+        """The condition that a node lies in one of those whole stretches."""
+        whole = range(self.low >> self.bits, ((self.high - 1) >> self.bits) + 1)
+        return " | ".join(f"'s{self.bits}.{at}'" for at in whole)
+
+
+# --- keeping ---------------------------------------------------------------------------------------------------------
+
+
+def index(tx: Tx, authored: Authored) -> None:
+    """Write the entry of a node that this transaction has made, or has locked and changed the text of."""
+    found = entry(authored)
+    tx.put(q("search.take_out", node=authored.id))
+    tx.put(q("search.write", node=authored.id, words=found.tokens, counts=as_json(found.counts)))
+    tx.put(q("search.put_in", node=authored.id))
+
+
+def forget(tx: Tx, node: NodeId) -> None:
+    """Remove the entry of a node that this transaction has locked and deletes."""
+    tx.put(q("search.take_out", node=node))
+    tx.put(q("search.forget", node=node))
+
+
+async def read_some(tx: Tx, *, most: int) -> int:
+    """Read at most `most` nodes that nobody has read into the index yet, the newest first; return how many.
+
+    The entry is locked before its node is read, so a change that comes between
+    waits for this one and then writes what is newer. Any number of processes
+    may do this at once: on PostgreSQL each takes others.
+    """
+    (rows,) = await tx.fetch(q("search.take_unread", most=most))
+    for node in (await nodes_of(tx, [NodeId(row[0]) for row in rows])).values():
+        index(tx, node.authored)
+    return len(rows)
+
+
+# --- searching -------------------------------------------------------------------------------------------------------
+
+
+async def found(reader: Reader, conditions: Sequence[str], *, most: int) -> list[list[Hit]]:
+    """Return for each condition the `most` newest nodes that it holds for, newest first."""
+    hits: list[list[Hit]] = [[] for _ in conditions]
+    for stretch in stretches(await _top(reader)):
+        open_ones = [at for at, found in enumerate(hits) if len(found) < most]
+        if not open_ones:
+            break
+        asked = [_newest(conditions[at], stretch, most=most - len(hits[at])) for at in open_ones]
+        for at, rows in zip(open_ones, await reader.fetch(*asked), strict=True):
+            hits[at] += [Hit(doc, NodeId(node)) for doc, node in rows]
+    return hits
+
+
+async def by_id(
+    reader: Reader, typed: str, *, projects: Sequence[str], types: Sequence[str], most: int
+) -> list[NodeId]:
+    """Return the nodes whose ids `typed` is or begins, in the order of their ids."""
+    (rows,) = await reader.fetch(
+        q(
+            "search.by_id",
+            begins=typed,
+            ends=f"{typed}~",  # behind every character of an id
+            projects=as_json(projects) if projects else None,
+            types=as_json(types) if types else None,
+            looked=IDS_LOOKED_AT_MAX,
+            most=most,
+        )
+    )
+    return [NodeId(row[0]) for row in rows]
+
+
+async def unread(reader: Reader, *, most: int) -> int:
+    """Return how many nodes no server has read into the index yet, counted up to `most`; a search misses them."""
+    ((count,),) = (await reader.fetch(q("search.unread", most=most)))[0]
+    return int(count)
+
+
+def stretches(top: int) -> Iterator[Stretch]:
+    """Yield stretches from the number `top` down to the first, each behind the one before and longer."""
+    high = top + 1
+    for bits in (*STRETCH_BITS, *[STRETCH_BITS[-1]] * (high >> STRETCH_BITS[-1])):
+        low = max(0, ((high - 1 >> bits) - 1) << bits)
+        yield Stretch(low, high, bits)
+        if low == 0:
+            return
+        high = low
+
+
+# --- comparing texts -------------------------------------------------------------------------------------------------
+
+
 async def frequencies(reader: Reader, words: Collection[str]) -> Frequencies:
-    """Return in how many nodes each of `words` stands, counted among the `SAMPLE` newest; every word has its entry."""
-    newest = await _newest(reader)
-    standing = Counter(word for node in newest for word in node.counts)
-    return Frequencies({word: standing[word] for word in words}, len(newest))
+    """Return in how many nodes each of `words` stands, counted among the `SAMPLE` newest; every word has its entry.
+
+    It takes the same time for a thousand words as for one, and for any graph.
+    """
+    low = max(0, await _top(reader) - SAMPLE + 1)
+    rows, ((among,),) = await reader.fetch(
+        q("search.frequencies", words=as_json(sorted(words)), low=low), q("search.counted_from", low=low)
+    )
+    standing = dict(map(tuple, rows))
+    return Frequencies({word: standing.get(word, 0) for word in words}, among)
 
 
 async def holding(reader: Reader, words: Collection[str], *, most: int) -> list[Worded]:
@@ -47,9 +177,21 @@ async def holding(reader: Reader, words: Collection[str], *, most: int) -> list[
     Ask for the rarest few words of a text, not for all: of a common one this
     gives only the newest nodes.
     """
-    return [node for node in await _newest(reader) if not node.counts.keys().isdisjoint(words)][:most]
+    if not words:
+        return []
+    (hits,) = await found(reader, [any_word(sorted(words))], most=most)
+    (rows,) = await reader.fetch(q("search.counts_of", docs=as_json([hit.doc for hit in hits])))
+    return [Worded(NodeId(node), _counts(counts)) for node, counts in rows]
 
 
-async def _newest(reader: Reader) -> list[Worded]:
-    (rows,) = await reader.fetch(q("search.texts", most=SAMPLE))
-    return [Worded(NodeId(node), counts(f"{title}\n{summary}\n{body}")) for node, title, summary, body in rows]
+async def _top(reader: Reader) -> int:
+    ((top,),) = (await reader.fetch(q("search.top")))[0]
+    return int(top)
+
+
+def _newest(condition: str, stretch: Stretch, *, most: int) -> Statement:
+    return q("search.newest", condition=condition, within=stretch.tokens, low=stretch.low, high=stretch.high, most=most)
+
+
+def _counts(text: str) -> dict[str, int]:
+    return msgspec.json.decode(text, type=dict[str, int])

@@ -183,6 +183,7 @@ DOORS: Final[tuple[Door, ...]] = (
     # policy and status
     _get(paths.POLICY, project="mail"),
     _put(paths.POLICY, {"claim_ttl_ms": 1_800_000}, project="mail"),
+    _get(paths.SEARCH),
     _get(paths.STATUS),
     # the feed
     _get(paths.EVENTS, who="agent"),

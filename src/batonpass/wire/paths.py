@@ -64,6 +64,8 @@ EXPORT: Final = "/v1/export"
 EVENTS: Final = "/v1/events"
 CHANGES: Final = "/v1/changes"
 
+SEARCH: Final = "/v1/search"
+
 POLICY: Final = "/v1/policy/{project}"
 
 

@@ -13,6 +13,8 @@ from typing import Final
 from batonpass.core.edges import EDGE_TYPES
 from batonpass.core.node_types import NODE_TYPES
 from batonpass.core.readiness import Ready
+from batonpass.core.search import FOUND_MAX, QUERY_CHARS_MAX
+from batonpass.core.search import LIMIT_MAX as FOUND_LIMIT_MAX
 from batonpass.server.http.operations import Operation
 from batonpass.wire.events import LAST_EVENT_ID, WAIT_S_MAX
 from batonpass.wire.schemas import ID, LABEL, PREFIX, Schema
@@ -89,6 +91,16 @@ IN_QUERIES: Final[dict[str, Parameter]] = {
         "Only tokens of this person.", {"type": "string", "pattern": "^person-[a-z0-9-]+$", "maxLength": 200}
     ),
     "project": Parameter("Only what belongs to this project.", ID),
+    "q": Parameter(
+        "The words to look for, all of them; the last one may only be begun. Nothing in it is an operator.",
+        {"type": "string", "maxLength": QUERY_CHARS_MAX},
+    ),
+    "search.found.limit": Parameter(
+        "How many nodes the page has at most.", {"type": "integer", "minimum": 1, "maximum": FOUND_LIMIT_MAX}
+    ),
+    "search.found.offset": Parameter(
+        "How many nodes come before the page.", {"type": "integer", "minimum": 0, "maximum": FOUND_MAX - 1}
+    ),
     "readiness": Parameter("Only items of this readiness.", {"type": "string", "enum": [each.value for each in Ready]}),
     "state": Parameter("Only leases in this state.", {"type": "string", "enum": ["live", "lapsed", "reserved"]}),
     "status": Parameter("Only nodes of this status.", _TEXT),

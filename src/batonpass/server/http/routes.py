@@ -43,6 +43,7 @@ from batonpass.server.http import (
     questions,
     queue,
     schema,
+    search,
     tokens,
     tombstones,
     transfer,
@@ -67,6 +68,7 @@ from batonpass.wire.commits import CommitReply
 from batonpass.wire.inbox import InboxReply
 from batonpass.wire.policy import PolicyReply, PolicyRequest
 from batonpass.wire.schema import SchemaReply
+from batonpass.wire.search import SearchReply
 from batonpass.wire.status import StatusReply
 from batonpass.wire.tombstones import DeleteReply, DeleteRequest
 
@@ -140,6 +142,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     read(paths.EXPORT, transfer.export, None, "gzip", "project", "authored", media=_TARS, headers=(moved.NODE_COUNT,)),
     read(paths.EVENTS, events.page, happened.EventsReply, *_FEED, media=(JSON, happened.STREAM), refuses=_ENDED),
     read(paths.CHANGES, events.changes, happened.ChangesReply, "since", "project", "limit", refuses=_ENDED),
+    read(paths.SEARCH, search.found, SearchReply, "q", "project", "type", "limit", "offset"),
     read(paths.STATUS, health.status, StatusReply),
 )
 

@@ -23,6 +23,7 @@ from batonpass.server.services.lines import Lines
 from batonpass.server.services.policy import Policies
 from batonpass.server.services.questions import Questions
 from batonpass.server.services.queue import Queue
+from batonpass.server.services.search import Search
 from batonpass.server.services.tokens import Tokens
 from batonpass.server.services.tombstones import Tombstones
 from batonpass.server.services.transfer import Transfers
@@ -61,6 +62,7 @@ class Services:
     corrections: Corrections
     captures: Captures
     inboxes: Inboxes
+    search: Search
     policies: Policies
     identity: Identity
     tokens: Tokens
@@ -90,6 +92,7 @@ class Services:
             corrections=Corrections(store),
             captures=Captures(store),
             inboxes=Inboxes(store),
+            search=Search(store),
             policies=Policies(store),
             identity=identity,
             tokens=Tokens(store, identity.principals),

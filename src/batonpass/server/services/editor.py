@@ -22,10 +22,11 @@ from batonpass.core.kept import Kept
 from batonpass.core.node_types import check_move, require_type, type_of
 from batonpass.core.nodes import Attribution, Authored, Node, Stamp
 from batonpass.core.resolution import Target, completes
+from batonpass.core.search import is_found_alike
 from batonpass.server.services.change import Change
 from batonpass.server.services.principals import require_admin, require_current
 from batonpass.server.services.ranking import Stirred
-from batonpass.store import commits, edges, events, history, inbox, nodes, tokens, tombstones
+from batonpass.store import commits, edges, events, history, inbox, nodes, search, tokens, tombstones
 from batonpass.store.base import Retry
 from batonpass.store.edges import inbound_asked, inbound_by_target
 from batonpass.store.history import Written
@@ -151,6 +152,8 @@ class Editor:
             edges.remove_edges(self.change.tx, node.id, step.removed)
             edges.put_edges(self.change.tx, node.id, step.added, by_person=by_person, at=self.change.now)
         inbox.follow(self.change.tx, step.before, node)
+        if step.before is None or not is_found_alike(step.before.authored, node.authored):
+            search.index(self.change.tx, node.authored)
         await points.areach("edge.written")
         if step.before is None or step.before.revision != node.revision:
             self._remember(node, Written(deed.verb, markdown.write(node.authored)))
@@ -168,6 +171,7 @@ class Editor:
         project = node.authored.project
         stone = Tombstone(node.id, node.authored.type, project, node.revision, self.change.now, by.id, reason)
         tombstones.put_in_place_of_node(self.change.tx, stone)
+        search.forget(self.change.tx, node.id)
         await points.areach("edge.written")
         self._note(node, Deed(DELETE, "node.deleted", {"reason": reason}))
         self.stirred.write(node.authored, None, node.authored.edges)

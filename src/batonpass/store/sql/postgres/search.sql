@@ -1,3 +1,65 @@
--- name: texts(most)
--- The newest nodes with what they say, newest first.
-SELECT id, title, summary, body FROM nodes ORDER BY created_at DESC, id LIMIT :most::bigint;
+-- name: top()
+-- The number of the node that was filed last; 0 when there is none.
+SELECT coalesce(max(doc), 0) FROM search_nodes;
+
+-- name: newest(condition, within, low, high, most)
+-- The newest nodes of a stretch of numbers for which a condition on tokens holds. `within` names the stretch by tokens,
+-- so that the index reads no further than it reaches; it may begin before `low` and end behind `high`. Materialized:
+-- the tokens alone decide the way; a walk along the numbers may look shorter, and would make the tokens of every node.
+WITH found AS MATERIALIZED (
+    SELECT doc, node FROM search_nodes
+    WHERE batonpass_tokens(words, doc) @@ ('(' || :condition::text || ') & (' || :within::text || ')')::tsquery
+)
+SELECT doc, node FROM found WHERE doc >= :low::bigint AND doc < :high::bigint ORDER BY doc DESC LIMIT :most::bigint;
+
+-- name: by_id(begins, ends, projects, types, looked, most)
+-- The first nodes from one id up to another, in the order of their ids, of the first so many that lie there.
+SELECT id FROM (
+    SELECT id, project, type FROM nodes WHERE id >= :begins::text AND id < :ends::text ORDER BY id LIMIT :looked::bigint
+) AS near
+WHERE (:projects::text IS NULL OR project = ANY (ARRAY(SELECT jsonb_array_elements_text(:projects::jsonb))))
+  AND (:types::text IS NULL OR type = ANY (ARRAY(SELECT jsonb_array_elements_text(:types::jsonb))))
+ORDER BY id
+LIMIT :most::bigint;
+
+-- name: write(node, words, counts)!
+-- A node's entry, whose node is locked: made with it, changed with its text.
+INSERT INTO search_nodes (node, words, counts) VALUES (:node::text, :words::text, :counts::text)
+ON CONFLICT (node) DO UPDATE SET words = excluded.words, counts = excluded.counts;
+
+-- name: take_out(node)!
+-- What stood in the index so far. Here the index follows its table.
+SELECT :node::text;
+
+-- name: put_in(node)!
+-- What stands in the index from now on. Here the index follows its table.
+SELECT :node::text;
+
+-- name: forget(node)!
+-- A node's entry, gone with its node.
+DELETE FROM search_nodes WHERE node = :node::text;
+
+-- name: frequencies(words, low)
+-- In how many of the nodes from a number on each word is counted.
+SELECT counted.word, count(*)
+FROM search_nodes n, LATERAL json_object_keys(n.counts::json) AS counted (word)
+WHERE n.doc >= :low::bigint AND counted.word = ANY (ARRAY(SELECT jsonb_array_elements_text(:words::jsonb)))
+GROUP BY counted.word;
+
+-- name: counted_from(low)
+-- How many nodes from a number on have been read.
+SELECT count(*) FROM search_nodes WHERE doc >= :low::bigint AND words IS NOT NULL;
+
+-- name: counts_of(docs)
+-- The counted words of nodes, the one that was filed last first.
+SELECT node, counts FROM search_nodes
+WHERE doc = ANY (ARRAY(SELECT jsonb_array_elements_text(:docs::jsonb)::bigint))
+ORDER BY doc DESC;
+
+-- name: unread(most)
+-- How many nodes nobody has read into the index yet, as far as that is counted.
+SELECT count(*) FROM (SELECT 1 FROM search_nodes WHERE words IS NULL LIMIT :most::bigint) AS missing;
+
+-- name: take_unread(most)
+-- Nodes that nobody has read yet, the newest first, locked; what somebody else is reading is passed over.
+SELECT node FROM search_nodes WHERE words IS NULL ORDER BY doc DESC LIMIT :most::bigint FOR UPDATE SKIP LOCKED;

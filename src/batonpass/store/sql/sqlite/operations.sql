@@ -1,8 +1,8 @@
 -- name: tables()
 -- Our tables by name, what each takes up if that is known, and the statement that counts its rows.
 SELECT name, NULL, 'SELECT count(*) FROM "' || replace(name, '"', '""') || '"'
-FROM sqlite_schema
-WHERE type = 'table' AND substr(name, 1, 7) <> 'sqlite_' AND name <> 'schema_migrations'
+FROM pragma_table_list
+WHERE schema = 'main' AND type = 'table' AND substr(name, 1, 7) <> 'sqlite_' AND name <> 'schema_migrations'
 ORDER BY name;
 
 -- name: size()

@@ -1,3 +1,69 @@
--- name: texts(most)
--- The newest nodes with what they say, newest first.
-SELECT id, title, summary, body FROM nodes ORDER BY created_at DESC, id LIMIT :most;
+-- name: top()
+-- The number of the node that was filed last; 0 when there is none.
+SELECT coalesce(max(doc), 0) FROM search_nodes;
+
+-- name: newest(condition, within, low, high, most)
+-- The newest nodes of a stretch of numbers for which a condition on tokens holds. The condition comes in PostgreSQL's
+-- form; no token has a character that is replaced here. `within` says what `low` and `high` say. CROSS: the index first.
+SELECT f.doc, n.node
+FROM (
+    SELECT rowid AS doc FROM search_words
+    WHERE search_words MATCH replace(replace(replace(replace(replace(
+            :condition, ':*', ' *'), '~''', ''' *'), '''', '"'), '&', 'AND'), '|', 'OR')
+      AND rowid >= :low AND rowid < :high AND :within IS NOT NULL
+    ORDER BY rowid DESC
+    LIMIT :most
+) AS f
+CROSS JOIN search_nodes n ON n.doc = f.doc
+ORDER BY f.doc DESC;
+
+-- name: by_id(begins, ends, projects, types, looked, most)
+-- The first nodes from one id up to another, in the order of their ids, of the first so many that lie there.
+SELECT id FROM (
+    SELECT id, project, type FROM nodes WHERE id >= :begins AND id < :ends ORDER BY id LIMIT :looked
+) AS near
+WHERE (:projects IS NULL OR project IN (SELECT value FROM json_each(:projects)))
+  AND (:types IS NULL OR type IN (SELECT value FROM json_each(:types)))
+ORDER BY id
+LIMIT :most;
+
+-- name: write(node, words, counts)!
+-- A node's entry, whose node is locked: made with it, changed with its text.
+INSERT INTO search_nodes (node, words, counts) VALUES (:node, :words, :counts)
+ON CONFLICT (node) DO UPDATE SET words = excluded.words, counts = excluded.counts;
+
+-- name: take_out(node)!
+-- What stood in the index so far: it has to be told word for word.
+INSERT INTO search_words (search_words, rowid, words)
+SELECT 'delete', doc, words FROM search_nodes WHERE node = :node AND words IS NOT NULL;
+
+-- name: put_in(node)!
+-- What stands in the index from now on.
+INSERT INTO search_words (rowid, words) SELECT doc, words FROM search_nodes WHERE node = :node;
+
+-- name: forget(node)!
+-- A node's entry, gone with its node.
+DELETE FROM search_nodes WHERE node = :node;
+
+-- name: frequencies(words, low)
+-- In how many of the nodes from a number on each word is counted.
+SELECT counted.key, count(*)
+FROM search_nodes n, json_each(n.counts) AS counted
+WHERE n.doc >= :low AND counted.key IN (SELECT value FROM json_each(:words))
+GROUP BY counted.key;
+
+-- name: counted_from(low)
+-- How many nodes from a number on have been read.
+SELECT count(*) FROM search_nodes WHERE doc >= :low AND words IS NOT NULL;
+
+-- name: counts_of(docs)
+-- The counted words of nodes, the one that was filed last first.
+SELECT node, counts FROM search_nodes WHERE doc IN (SELECT value FROM json_each(:docs)) ORDER BY doc DESC;
+
+-- name: unread(most)
+-- How many nodes nobody has read into the index yet, as far as that is counted.
+SELECT count(*) FROM (SELECT 1 FROM search_nodes WHERE words IS NULL LIMIT :most) AS missing;
+
+-- name: take_unread(most)
+-- Nodes that nobody has read yet, the newest first. The writer's turn is the lock.
+SELECT node FROM search_nodes WHERE words IS NULL ORDER BY doc DESC LIMIT :most;

@@ -1,0 +1,103 @@
+"""Searching the graph by words, and reading into the index what an upgrade has left unread (D39, D42)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from batonpass.core import search as law
+from batonpass.core.ids import NodeId
+from batonpass.core.nodes import Node
+from batonpass.core.search import FOUND_MAX, Question
+from batonpass.store import search
+from batonpass.store.base import SYSTEM, Fences, Reader, Store, retried
+from batonpass.store.nodes import nodes_of
+
+READ_AT_ONCE: Final = 25
+"""How many nodes are read into the index in one transaction: on SQLite others wait for it."""
+READ_BY_A_SEARCH_MAX: Final = 500
+"""How many nodes a search reads into the index before it answers, if they are missing there: a second's work."""
+UNREAD_COUNTED_MAX: Final = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A node that a query found: in which of its texts, and what stands around the place."""
+
+    node: Node
+    matched: tuple[str, ...]
+    snippet: str
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of what was found.
+
+    `count` is how many were, at most `FOUND_MAX`; `more` says that the list
+    goes on behind this page. `unread` nodes are not in the index yet.
+    """
+
+    items: tuple[Found, ...]
+    count: int
+    more: bool
+    unread: int = 0
+
+
+class Search:
+    """The search of the API."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def page(self, asked: Question, *, limit: int, offset: int) -> Page:
+        """Return what `asked` finds from `offset` on; with nothing to look for, nothing."""
+        if asked.is_empty:
+            return Page((), 0, more=False)
+        page = await self._page(asked, limit=limit, offset=offset)
+        if not page.unread:
+            return page
+        # Without a server that runs on, as in local mode, the first searches after an upgrade have to do it.
+        await catch_up(self._store, most=READ_BY_A_SEARCH_MAX)
+        return await self._page(asked, limit=limit, offset=offset)
+
+    async def _page(self, asked: Question, *, limit: int, offset: int) -> Page:
+        async with self._store.read_aside() as tx:
+            unread = await search.unread(tx, most=UNREAD_COUNTED_MAX)
+            order = await _order(tx, asked)
+            shown = order[offset : offset + limit]
+            nodes = await nodes_of(tx, shown)
+        items = tuple(_found(asked, nodes[node]) for node in shown)
+        return Page(items, min(len(order), FOUND_MAX), more=offset + limit < len(order), unread=unread)
+
+
+async def catch_up(store: Store, *, most: int | None = None) -> None:
+    """Read nodes into the index that nobody has read yet, at most `most` or all, a few in each transaction."""
+    read = 0
+    while (most is None or read < most) and (some := await _read_some(store)):
+        read += some
+
+
+@retried
+async def _read_some(store: Store) -> int:
+    async with store.write(SYSTEM, Fences()) as tx:
+        return await search.read_some(tx, most=READ_AT_ONCE)
+
+
+async def _order(tx: Reader, asked: Question) -> Sequence[NodeId]:
+    """Return what is found, the best first, one more than is counted if there are more."""
+    most = FOUND_MAX + 1
+    named = await _named(tx, asked, most=most)
+    by_tier = await search.found(tx, law.tiers(asked), most=most)
+    return list(dict.fromkeys([*named, *(hit.node for tier in by_tier for hit in tier)]))[:most]
+
+
+async def _named(tx: Reader, asked: Question, *, most: int) -> list[NodeId]:
+    if asked.id is None:
+        return []
+    return await search.by_id(tx, asked.id, projects=asked.projects, types=asked.types, most=most)
+
+
+def _found(asked: Question, node: Node) -> Found:
+    texts = law.texts(node.authored)
+    return Found(node, law.matched(asked, texts), law.snippet(asked, texts))
