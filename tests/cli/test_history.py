@@ -31,7 +31,7 @@ def test_a_history_is_listed_newest_first(baton: Baton) -> None:
     lines = baton.ok("history", "task-a").out.splitlines()
 
     assert lines[0].split() == ["n", "revision", "when", "verb", "who", "via"]
-    assert re.fullmatch(rf"1  {first}  \d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d  put       person-ada-reader  rest", lines[3])
+    assert re.fullmatch(rf"1  {first}  \d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d  put       person-ada-reader  cli", lines[3])
     assert [line.split()[1] for line in lines[2:]] == [second, first]
     assert lines[1].split()[3] == "priority"
 

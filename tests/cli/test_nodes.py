@@ -189,6 +189,16 @@ def test_priority_and_readiness_are_set_and_taken_back(baton: Baton) -> None:
     assert ("priority" in front, "readiness" in front) == (False, False)
 
 
+def test_what_is_set_from_the_command_line_is_stamped_so(baton: Baton) -> None:
+    task = baton.task("a", "--priority", "p1")
+    baton.ok("ready", task)
+
+    front = baton.json("show", task)["frontmatter"]
+
+    assert [front[f"{key}_via"] for key in ("priority", "readiness")] == ["cli", "cli"]
+    assert front["authored_via"] == "cli"
+
+
 def test_each_command_about_nodes_prints_the_wires_answer(baton: Baton) -> None:
     a, b = baton.task("a"), baton.task("b")
 

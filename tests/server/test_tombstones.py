@@ -132,6 +132,19 @@ async def test_its_edges_go_and_those_onto_it_stay_and_say_so(server: InProcessS
     assert "blocked" not in await server.ask("GET", "/v1/queue")
 
 
+async def test_an_edge_onto_it_can_be_removed_and_does_not_hinder_any_other_write(server: InProcessServer) -> None:
+    blocks = {"type": "blocks", "to": "task-a"}
+    (_, b) = await put(server, node("task-a"), node("task-b", edges=[blocks]))
+    await delete(server)
+
+    entry = {"node": node("task-b", title="Changed", edges=[blocks]), "if_exists": "update", "revision": b["revision"]}
+    (changed,) = await put(server, entry)
+    removed = await server.ask("DELETE", "/v1/nodes/task-b/edges", blocks)
+
+    assert (changed["status"], removed["status"]) == ("updated", "updated")
+    assert (await server.ask("GET", "/v1/nodes/task-b/edges"))["edges"] == []
+
+
 async def test_what_it_resolved_is_open_again(server: InProcessServer) -> None:
     resolves = [{"type": "resolves", "to": "task-a"}]
     await put(server, node("task-a"), node("art-a", edges=resolves))

@@ -111,7 +111,7 @@ def local_server(url: str) -> Iterator[LocalServer]:
     with start_blocking_portal("asyncio", name="local server") as portal:
         store = portal.call(open_store, url)
         try:
-            yield LocalServer(url, portal, store, create_app(store))
+            yield LocalServer(url, portal, store, create_app(store, door="cli"))
         finally:
             portal.call(store.close)
 

@@ -22,11 +22,16 @@ from batonpass.store.base import Store
 log = logging.getLogger(__name__)
 
 
-def create_app(store: Store) -> Starlette:
-    """Return the application over an open store, which the caller closes."""
+def create_app(store: Store, *, door: str = "rest") -> Starlette:
+    """Return the application over an open store, which the caller closes.
+
+    `door` is what is stamped on what people write through it: ``cli`` where
+    the commands of this machine are its only clients (companion 4).
+    """
     app = Starlette(routes=ROUTES, exception_handlers={HTTPException: _unrouted})
     app.router.redirect_slashes = False
     app.state.services = Services.over(store)
+    app.state.door = door
     return app
 
 

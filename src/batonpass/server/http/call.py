@@ -73,6 +73,7 @@ class Call:
                 if key is not None
                 else None
             ),
+            door=self.request.app.state.door,
             warnings=tuple(warnings),
         )
 
