@@ -54,3 +54,13 @@ def test_a_list_that_was_cut_says_so_and_how_to_see_more(baton: Baton) -> None:
         "… there are more questions, asked: baton inbox --limit 200"
     )
     assert baton.ok("questions", "--limit", "2").out.splitlines()[-1] == "… there are more: baton questions --limit 200"
+
+
+def test_the_queue_says_what_waits_for_your_word(baton: Baton) -> None:
+    baton.ok("ask", "Which port?")
+    for n in range(21):
+        baton.ok("add", f"Finding {n}", "--type", "finding")
+
+    lines = baton.ok("queue").out.splitlines()
+
+    assert "waits for your word: 1 questions, 20+ findings (baton inbox)" in lines

@@ -194,3 +194,39 @@ async def test_a_limit_that_is_none_is_refused(server: InProcessServer) -> None:
 
         assert refused.status_code == 422
         assert refused.json()["error"]["message"].startswith("limit: ")
+
+
+async def test_a_persons_first_page_of_the_queue_brings_the_inbox_along(server: InProcessServer) -> None:
+    pat = await server.add_person("Pat")
+    question = await ask(server, "Which port?", to="person-pat")
+    await ask(server, "Which host?")
+
+    page = await server.ask("GET", "/v1/queue", token=pat)
+    inbox_alone = await server.ask("GET", "/v1/inbox", token=pat)
+
+    assert {box: page[box] for box in BOXES} == {box: inbox_alone[box] for box in BOXES}
+    assert [entry["id"] for entry in page["questions"]] == ["question-which-host", question]
+    assert "inbox_truncated" not in page
+
+
+async def test_a_poller_and_who_pages_on_pay_for_no_inbox_unless_they_ask(server: InProcessServer) -> None:
+    pat = await server.add_person("Pat")
+    agent = await server.add_agent("mill", token=pat)
+    await ask(server, "Which port?", to="person-pat")
+
+    async def brings(query: str, token: str) -> bool:
+        return "questions" in await server.ask("GET", f"/v1/queue{query}", token=token)
+
+    assert [await brings(query, agent) for query in ("", "?offset=1", "?inbox=1")] == [False, False, True]
+    assert [await brings(query, pat) for query in ("", "?offset=1", "?inbox=0")] == [True, False, False]
+    refused = await server.send("GET", "/v1/queue?inbox=maybe", token=pat)
+    assert (refused.status_code, refused.json()["error"]["message"]) == (422, "inbox: takes 1 or 0")
+
+
+async def test_a_queues_inbox_names_the_lists_that_go_on(server: InProcessServer) -> None:
+    findings: list[dict[str, object]] = [{"id": f"find-{n:02}", "type": "finding"} for n in range(21)]
+    await put(server, *findings)
+
+    page = await server.ask("GET", "/v1/queue")
+
+    assert (len(page["findings"]), page["inbox_truncated"]) == (20, ["findings"])

@@ -147,6 +147,16 @@ def _footers(reply: QueueReply) -> list[str]:
         (reply.blocked, "blocked (baton queue --include-blocked)"),
         (reply.dormant, "asleep until their day"),
     ]
+    waiting = [
+        (reply.questions, "questions"),
+        (reply.reviews, "reviews"),
+        (reply.findings, "findings"),
+        (reply.pending, "pending"),
+    ]
+    if told := ", ".join(
+        f"{len(entries)}{'+' if what in reply.inbox_truncated else ''} {what}" for entries, what in waiting if entries
+    ):
+        lines.append(f"waits for your word: {told} (baton inbox)")
     if counted := ", ".join(f"{count} {what}" for count, what in hidden if count):
         lines.append(f"not listed: {counted}")
     return lines

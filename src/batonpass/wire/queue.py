@@ -10,6 +10,7 @@ from batonpass.core.leases import Kind
 from batonpass.core.queue import Item, Signals
 from batonpass.core.readiness import Ready
 from batonpass.wire.events import Wait
+from batonpass.wire.inbox import WaitingBody
 from batonpass.wire.leases import LeaseBody
 from batonpass.wire.schemas import AnyId, AnyText, Label, Slug
 
@@ -62,9 +63,10 @@ class QueueReply(msgspec.Struct, omit_defaults=True):
     """One page. Optional counters stand only when they are not zero.
 
     The totals cover the first thousand items; with `counts_capped` there are
-    more, and `counts=1` counts them all. The protocol's `questions`,
-    `asked`, `findings`, `pending` and `reviews` are left out: no index leads
-    to who filed or is to answer what, so counting them would read the graph.
+    more, and `counts=1` counts them all. The five lists from `questions` to
+    `reviews` are the viewer's inbox, the longest waiting first, and
+    `inbox_truncated` names those that go on; they are absent where the inbox
+    was not read.
     """
 
     items: list[ItemBody]
@@ -90,6 +92,12 @@ class QueueReply(msgspec.Struct, omit_defaults=True):
     seq: str = ""
     """The position this page shows; pass it as `after` with `wait` to be answered when something has changed."""
     project_warning: str | None = None
+    questions: list[WaitingBody] | None = None
+    asked: list[WaitingBody] | None = None
+    findings: list[WaitingBody] | None = None
+    pending: list[WaitingBody] | None = None
+    reviews: list[WaitingBody] | None = None
+    inbox_truncated: list[str] = []
 
 
 class NextRequest(msgspec.Struct):

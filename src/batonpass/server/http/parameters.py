@@ -72,6 +72,7 @@ IN_QUERIES: Final[dict[str, Parameter]] = {
     "gzip": Parameter("Compressed.", _FLAG),
     "holder": Parameter("Only leases of this holder; `me` is the caller.", _TEXT),
     "counts": Parameter("Count every item, not the first thousand only; that takes longer (D16).", _FLAG),
+    "inbox": Parameter("With what waits for the viewer, which a person's first page has unless this is 0.", _FLAG),
     "include_blocked": Parameter("Blocked items too, which are only counted otherwise (D13).", _FLAG),
     "kind": Parameter("Only events of these kinds, with commas between them; the set of kinds grows.", _TEXT),
     "node": Parameter("Only events of this node.", ID),

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from msgspec.structs import replace
 from starlette.responses import Response
 
 from batonpass.core.clock import iso
@@ -18,9 +19,11 @@ from batonpass.core.nodes import parse_slug
 from batonpass.core.queue import Accept
 from batonpass.core.readiness import Ready
 from batonpass.server.http.call import Call, flag, reply
+from batonpass.server.http.inbox import lists
 from batonpass.server.http.leases import expires_in_ms, whole_number
 from batonpass.server.http.waiting import when_changed, when_there
 from batonpass.server.services.choosing import CANDIDATES_MAX, EXCLUDED_MAX, Wish, require_few
+from batonpass.server.services.inbox import Inbox
 from batonpass.server.services.paging import Page, View
 from batonpass.wire import queue as wire
 from batonpass.wire.leases import lease_body_of
@@ -33,7 +36,7 @@ async def page(call: Call) -> Response:
     asked = _view(call)
     read = functools.partial(call.services.queue.page, call.principal, asked)
     found, seq = await when_changed(call, QueueScope(asked.project), read)
-    return reply(_envelope(found, asked, seq))
+    return reply(_with_inbox(_envelope(found, asked, seq), await _inbox(call, asked)))
 
 
 async def take_next(call: Call) -> Response:
@@ -87,9 +90,27 @@ def _view(call: Call) -> View:
     )
 
 
+async def _inbox(call: Call, asked: View) -> Inbox | None:
+    """Return what waits for the viewer's word: for people on a first page, otherwise only where it is asked for.
+
+    So it costs the fleet's pollers nothing, and somebody who pages on does not get it again.
+    """
+    wanted = call.principal.is_person and asked.offset == 0
+    if "inbox" in call.query:
+        wanted = flag(call.query, "inbox")
+    return await call.services.inboxes.of(call.principal) if wanted else None
+
+
+def _with_inbox(envelope: wire.QueueReply, inbox: Inbox | None) -> wire.QueueReply:
+    """Return the envelope with the inbox in it, where that was read."""
+    if inbox is None:
+        return envelope
+    return replace(envelope, **lists(inbox), inbox_truncated=[box.value for box in inbox.truncated])
+
+
 def _envelope(page: Page, asked: View, seq: str) -> wire.QueueReply:
     counts, end = page.counts, asked.offset + len(page.items)
-    return wire.QueueReply(
+    envelope = wire.QueueReply(
         items=[wire.item_body(item, in_cycle=item.candidate.id in page.cycles) for item in page.items],
         count=counts.total,
         offset=asked.offset,
@@ -105,8 +126,8 @@ def _envelope(page: Page, asked: View, seq: str) -> wire.QueueReply:
         counts_capped=counts.capped,
         project_warning=page.project_warning,
         seq=seq,
-        **{why.value: page.hidden.get(why, 0) for why in Hidden if why is not Hidden.GONE},
     )
+    return replace(envelope, **{why.value: page.hidden.get(why, 0) for why in Hidden if why is not Hidden.GONE})
 
 
 def _most_first(counts: Mapping[str, int]) -> dict[str, int]:

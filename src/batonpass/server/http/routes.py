@@ -75,7 +75,7 @@ from batonpass.wire.tombstones import DeleteReply, DeleteRequest
 _PAGE: Final = ("after", "limit")
 _FILTERS: Final = (
     "project", "assignee", "type", "exclude_type", "readiness", "include_blocked", "counts", "limit", "offset",
-    "wait", "after",
+    "inbox", "wait", "after",
 )  # fmt: skip
 _FEED: Final = ("after", "wait", "limit", "project", "kind", "node")
 _FULL: Final = (RateLimited,)
