@@ -93,6 +93,7 @@ GROUPS: Final[dict[str, tuple[Command, ...]]] = {
     ),
     "The queue and its leases": (
         Command("queue", "queue:queue", "List what there is to do, best first."),
+        Command("why", "why:why", "Say why an item is or isn't taken, and what would change it."),
         Command("next", "queue:next_", "Claim the best item you may take, in one step."),
         Command("claim", "leases:claim", "Claim nodes for yourself."),
         Command("renew", "leases:renew", "Renew your lease: its end moves away, never nearer."),

@@ -17,6 +17,7 @@ from batonpass.core.ids import AgentId, Fence, NodeId, PersonId
 from batonpass.wire import capture as captured
 from batonpass.wire import corrections, digest, identity, nodes, paths, policy, questions, queue, tokens
 from batonpass.wire import leases as wire
+from batonpass.wire import why as reasons
 from batonpass.wire.inbox import InboxReply
 from batonpass.wire.search import SearchReply
 from batonpass.wire.status import StatusReply
@@ -255,6 +256,11 @@ def briefing(project: str, *, fingerprints: Sequence[str] = ()) -> Call[digest.B
 def node(id_: NodeId) -> Call[nodes.NodeReply]:
     """Read one node, with what the graph says about it."""
     return Call("GET", paths.fill(paths.NODE, id=id_), nodes.NodeReply)
+
+
+def why(id_: NodeId) -> Call[reasons.WhyReply]:
+    """Ask why a node is or isn't taken."""
+    return Call("GET", paths.fill(paths.NODE_WHY, id=id_), reasons.WhyReply)
 
 
 def list_nodes(

@@ -337,6 +337,7 @@ class Client:
     queue = _sending(calls.queue_page)
     next = _sending(calls.next_item)
     node = _sending(calls.node)
+    why = _sending(calls.why)
     compile_digest = _sending(calls.compile_digest)
     briefing = _sending(calls.briefing)
     list_nodes = _sending(calls.list_nodes)

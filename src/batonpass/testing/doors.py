@@ -176,6 +176,7 @@ DOORS: Final[tuple[Door, ...]] = (
     _post(paths.NODE_EDGES_LIVE, _MENTION, "person", id=FREE),
     _get(paths.SCHEMA, who="agent"),
     # what became of nodes
+    _get(paths.NODE_WHY, id=FREE),
     _get(paths.NODE_HISTORY, id=FREE),
     _get(paths.NODE_REVISION, id=FREE, sha=FREE_AT_FIRST),
     _post(paths.NODE_REDACT, {"reason": "a door", "revision": FREE_AT_FIRST}, id=FREE),

@@ -47,6 +47,7 @@ from batonpass.server.http import (
     tokens,
     tombstones,
     transfer,
+    why,
 )
 from batonpass.server.http.call import endpoint
 from batonpass.server.http.operations import JSON, Operation, ask, change, create, read, remove, replace, verb
@@ -63,6 +64,7 @@ from batonpass.wire import questions as question
 from batonpass.wire import queue as queued
 from batonpass.wire import tokens as token
 from batonpass.wire import transfer as moved
+from batonpass.wire import why as reason
 from batonpass.wire.batch import BatchReply, BatchRequest
 from batonpass.wire.commits import CommitReply
 from batonpass.wire.inbox import InboxReply
@@ -112,6 +114,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     read(paths.INBOX, inbox.show, InboxReply, "limit"),
     ask(paths.NODES_BATCH, batch.page, BatchRequest, BatchReply, published=True),
     change(paths.NODE_EDGES_LIVE, nodes.add_live_edge, graph.EdgeRequest, graph.ChangeReply, published=True),
+    read(paths.NODE_WHY, why.get, reason.WhyReply),
     read(paths.NODE_HISTORY, history.page, past.HistoryReply, "limit", "before", "content"),
     read(paths.NODE_REVISION, history.revision, past.RevisionReply),
     change(paths.NODE_REDACT, history.redact, past.RedactRequest, past.RedactReply),

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from batonpass.core.identity import Principal
+from batonpass.core.ids import NodeId
+from batonpass.core.why import Explanation
 from batonpass.server.services.change import Caller, require_writer
 from batonpass.server.services.choosing import Taken, Wish
 from batonpass.server.services.paging import Page, View, read_page
 from batonpass.server.services.taking import Taking
+from batonpass.server.services.why import read_why
 from batonpass.store.base import Store
 
 
@@ -15,13 +18,18 @@ class Queue:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._taking = Taking(store)
+        self.taking = Taking(store)
 
     async def page(self, viewer: Principal, asked: View) -> Page:
         """Return a page as `viewer` sees it, with what it hides counted."""
         snapshot = self._store.read_long() if asked.count_all else self._store.read()
         async with snapshot as tx:
             return await read_page(tx, viewer, asked)
+
+    async def why(self, asker: Principal, node: NodeId) -> Explanation:
+        """Return why a node is or isn't taken, as `asker` sees it."""
+        async with self._store.read() as tx:
+            return await read_why(tx, asker, node)
 
     async def next(self, caller: Caller, wish: Wish) -> Taken | None:
         """Choose the best item the caller may take and claim it, or return None when there is none.
@@ -31,4 +39,4 @@ class Queue:
         until its first renewal. `Paused` when nothing but a pause is in the way.
         """
         require_writer(caller.principal)
-        return await self._taking.take(caller, wish)
+        return await self.taking.take(caller, wish)
