@@ -8,6 +8,7 @@ from typing import Final, LiteralString
 import psycopg
 
 from batonpass.server.services.feed import Feed
+from batonpass.server.services.taking import Taking
 
 WAITERS: Final = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 SESSIONS: Final = """
@@ -39,6 +40,13 @@ async def until_waiting(feed: Feed, *, requests: int = 1, within_s: float = 10.0
     """Return once so many requests wait for something to happen in `feed`."""
     async with asyncio.timeout(within_s):
         while feed.waiting < requests:  # noqa: ASYNC110 — production has no use for an event that says so
+            await asyncio.sleep(0.001)
+
+
+async def until_gathered(taking: Taking, *, calls: int, within_s: float = 10.0) -> None:
+    """Return once so many calls of `next` wait for the set that is under way."""
+    async with asyncio.timeout(within_s):
+        while taking.waiting < calls:  # noqa: ASYNC110 — production has no use for an event that says so
             await asyncio.sleep(0.001)
 
 

@@ -124,6 +124,11 @@ class Coalescer(Generic[A, R]):
         self._tasks: set[asyncio.Task[None]] = set()
         self._lanes_free = asyncio.Semaphore(LANES_MAX)
 
+    @property
+    def waiting(self) -> int:
+        """Return how many asks wait for the next set."""
+        return len(self._waiting)
+
     async def submit(self, asks: Sequence[A]) -> list[R | BatonError]:
         """Return the answer of each of `asks`, in order; one that could not be had is its error, the others stand."""
         loop = asyncio.get_running_loop()

@@ -102,6 +102,11 @@ class Taking:
             self._run_set, self._run_alone, key=_key, sets_max=store.writes_at_once
         )
 
+    @property
+    def waiting(self) -> int:
+        """Return how many calls wait for the next set."""
+        return self._queue.waiting
+
     async def take(self, caller: Caller, wish: Wish) -> Taken | None:
         """Return what the caller took, None when there was nothing; `Paused` when only a pause is in the way."""
         want = Want(caller, wish)
