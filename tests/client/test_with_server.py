@@ -12,7 +12,7 @@ import httpx
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from batonpass.client import calls, graph_calls
+from batonpass.client import calls, feed_calls, graph_calls
 from batonpass.client.calls import Call
 from batonpass.client.client import Client, Patience
 from batonpass.client.heartbeat import Heartbeat, Lost
@@ -160,6 +160,8 @@ EVERY_CALL: tuple[Call[object], ...] = (
     calls.server_status(),
     calls.get_policy("*"),
     calls.put_policy("*", PolicyRequest()),
+    feed_calls.get_events(),
+    feed_calls.get_changes(),
 )
 
 

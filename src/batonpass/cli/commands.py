@@ -91,6 +91,9 @@ GROUPS: Final[dict[str, tuple[Command, ...]]] = {
         ),
         Command("capture", "capture:capture", "Keep a text, whatever it is, as a node that somebody sorts later."),
     ),
+    "What happens": (
+        Command("events", "events:events", "Show what happened, and with --follow what happens from now on."),
+    ),
     "The queue and its leases": (
         Command("queue", "queue:queue", "List what there is to do, best first."),
         Command("why", "why:why", "Say why an item is or isn't taken, and what would change it."),

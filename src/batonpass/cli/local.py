@@ -130,11 +130,9 @@ def serve_local(home: Path) -> Iterator[ServedLocal]:
     The address is on the loopback interface, at a port that was free. It takes
     connections when the block begins, and none any more when it has ended.
     """
-    import uvicorn
-
     with local_server(database_url(home)) as local, listen(LOOPBACK, 0) as listening:
         person, agent = person_token(local, home), agent_token(local, home)
-        server = uvicorn.Server(http_config(local.app, shutdown_s_max=SHUTDOWN_S_MAX))
+        server = http_server(local.app, shutdown_s_max=SHUTDOWN_S_MAX)
         serving = local.portal.start_task_soon(server.serve, [listening])
         try:
             yield ServedLocal(local, f"http://{LOOPBACK}:{listening.getsockname()[1]}", person, agent)
@@ -143,21 +141,11 @@ def serve_local(home: Path) -> Iterator[ServedLocal]:
             serving.result()
 
 
-def http_config(app: Starlette, *, shutdown_s_max: int) -> uvicorn.Config:
-    """Return how the application is served over HTTP, wherever it is."""
-    import uvicorn
+def http_server(app: Starlette, *, shutdown_s_max: int) -> uvicorn.Server:
+    """Return what serves the application over HTTP, wherever it is."""
+    from batonpass.cli.serving import Server  # uvicorn takes its time to load
 
-    return uvicorn.Config(
-        app,
-        http="httptools",
-        ws="none",
-        lifespan="off",  # the store is opened, and closed, around the server
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_graceful_shutdown=shutdown_s_max,
-    )
+    return Server(app, shutdown_s_max=shutdown_s_max)
 
 
 def database_url(home: Path) -> str:

@@ -14,16 +14,16 @@ from types import FrameType
 from typing import Annotated, Final
 
 import msgspec
-import uvicorn
 import uvloop
 from cyclopts import Parameter
 from cyclopts.validators import Number
 from starlette.applications import Starlette
 
 from batonpass.cli.exits import Exit
-from batonpass.cli.local import LOOPBACK, database_url, http_config
+from batonpass.cli.local import LOOPBACK, database_url
 from batonpass.cli.options import Flag
 from batonpass.cli.render import print_json, say, warn
+from batonpass.cli.serving import Server
 from batonpass.client import config
 from batonpass.core.errors import Invalid
 from batonpass.server.app import create_app, keep_house
@@ -32,6 +32,7 @@ from batonpass.server.sockets import listen
 from batonpass.store.open import open_store
 
 DB: Final = "BATON_DB"
+LISTEN_URL: Final = "BATON_LISTEN_URL"
 PORT: Final = 7777
 SHUTDOWN_S_MAX: Final = 10
 """How long requests under way may take once the server is told to stop."""
@@ -49,6 +50,7 @@ def serve(
     db: Annotated[str | None, Parameter(env_var=DB)] = None,
     host: str = LOOPBACK,
     port: Annotated[int, Parameter(validator=Number(gte=0, lte=65535))] = PORT,
+    listen_url: Annotated[str | None, Parameter(env_var=LISTEN_URL)] = None,
     json: Flag = False,
 ) -> int:
     """Serve a database over HTTP until SIGTERM or SIGINT.
@@ -62,6 +64,8 @@ def serve(
             keeps a password out of the list of processes.
         host: the address to listen on.
         port: the port to listen on; 0 for any that is free.
+        listen_url: a way to the same PostgreSQL past a pooler, where LISTEN is to be had: what other servers commit is
+            then told to those who wait here at once.
         json: say where as {"url", "pid"}.
 
     """
@@ -69,14 +73,14 @@ def serve(
         home = config.home_of(os.environ)
         with config.changing(home):
             db = database_url(home)
-    return uvloop.run(_serve(db, host, port, as_json=json))
+    return uvloop.run(_serve(db, host, port, listen_url=listen_url, as_json=json))
 
 
-class _Server(uvicorn.Server):
+class _Server(Server):
     """Says when it is up, and ends with an exit code where the plain one would end by the signal it got."""
 
     def __init__(self, app: Starlette, *, as_json: bool) -> None:
-        super().__init__(http_config(app, shutdown_s_max=SHUTDOWN_S_MAX))
+        super().__init__(app, shutdown_s_max=SHUTDOWN_S_MAX)
         self._as_json = as_json
         self.ended_by: signal.Signals | None = None
 
@@ -111,9 +115,9 @@ class _Server(uvicorn.Server):
         self.ended_by = signal.Signals(sig)
 
 
-async def _serve(url: str, host: str, port: int, *, as_json: bool) -> int:
+async def _serve(url: str, host: str, port: int, *, listen_url: str | None, as_json: bool) -> int:
     with _bind(host, port) as listening:
-        store = await open_store(url)
+        store = await open_store(url, listen_url=listen_url)
         try:
             app = create_app(store)
             services: Services = app.state.services

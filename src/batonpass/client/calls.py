@@ -7,7 +7,7 @@ a request whose answer was lost may be sent again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Final, Generic, Literal, TypeVar
 
@@ -193,8 +193,10 @@ def queue_page(
     include_blocked: bool = False,
     limit: int | None = None,
     offset: int = 0,
+    wait: int = 0,
+    after: str | None = None,
 ) -> Call[queue.QueueReply]:
-    """Read a ranked page of what there is to do."""
+    """Read a ranked page of what there is to do; with `wait`, when something has changed `after` a page's `seq`."""
     query = query_of(
         project=project,
         type=types,
@@ -204,8 +206,10 @@ def queue_page(
         include_blocked=include_blocked,
         limit=limit,
         offset=offset or None,
+        wait=wait or None,
+        after=after,
     )
-    return Call("GET", paths.QUEUE, queue.QueueReply, query)
+    return Call("GET", paths.QUEUE, queue.QueueReply, query, answer_s_max=READ_S_MAX + wait)
 
 
 def next_item(
@@ -217,8 +221,13 @@ def next_item(
     candidates: Sequence[NodeId] | None = None,
     session: str | None = None,
     dispatch: str | None = None,
+    wait: int = 0,
 ) -> Call[queue.NextReply]:
-    """Choose the best item and claim it in one step; with `candidates` the first of them that is still free."""
+    """Choose the best item and claim it in one step; with `candidates` the first of them that is still free.
+
+    With `wait` it waits so many seconds at most for one. The lease's time is counted from its grant, which is
+    `waited_ms` after the call was sent.
+    """
     request = queue.NextRequest(
         project=project,
         accept=accept,
@@ -227,8 +236,10 @@ def next_item(
         candidates=None if candidates is None else list(candidates),
         session=session,
         dispatch=dispatch,
+        wait=wait,
     )
-    return _post(paths.QUEUE_NEXT, request, queue.NextReply, Repeat.NEVER if dispatch is None else Repeat.SAFE)
+    call = _post(paths.QUEUE_NEXT, request, queue.NextReply, Repeat.NEVER if dispatch is None else Repeat.SAFE)
+    return replace(call, answer_s_max=call.answer_s_max + wait)
 
 
 # --- nodes and edges -------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ import httpx
 import msgspec
 
 from batonpass import __version__
-from batonpass.client import calls, graph_calls
+from batonpass.client import calls, feed_calls, graph_calls
 from batonpass.client.calls import Call, Repeat
 from batonpass.core.errors import BatonError, Invalid, Unavailable, Unknown
 from batonpass.core.ids import Fence, NodeId
@@ -388,6 +388,8 @@ class Client:
     search = _sending(calls.search_nodes)
     get_policy = _sending(calls.get_policy)
     put_policy = _sending(calls.put_policy)
+    events = _sending(feed_calls.get_events)
+    changes = _sending(feed_calls.get_changes)
 
 
 def _http(server: str, transport: httpx.BaseTransport | None) -> httpx.Client:

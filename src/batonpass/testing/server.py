@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import httpx
-import uvicorn
 from starlette.applications import Starlette
 
+from batonpass.cli.serving import Server
 from batonpass.core.clock import Clock
 from batonpass.core.identity import Person
 from batonpass.server.app import create_app
@@ -37,6 +37,7 @@ from batonpass.testing.clock import SharedClock
 
 ADMIN_NAME: Final = "Ada Admin"
 ADMIN_EMAIL: Final = "ada@example.org"
+SHUTDOWN_S_MAX: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +127,7 @@ async def serve(url: str, *, clock: Clock | None, port: int) -> None:
     store = await open_store(url, clock=clock)
     try:
         with listen("127.0.0.1", port) as listening:
-            server = uvicorn.Server(
-                uvicorn.Config(create_app(store), access_log=False, log_level="warning", lifespan="off")
-            )
+            server = Server(create_app(store), shutdown_s_max=SHUTDOWN_S_MAX)
             sys.stdout.write(json.dumps({"port": listening.getsockname()[1]}) + "\n")
             sys.stdout.flush()
             await server.serve(sockets=[listening])

@@ -121,6 +121,8 @@ class NextReply(msgspec.Struct, omit_defaults=True):
     item: ItemBody | None = None
     lease: LeaseBody | None = None
     expires_in_ms: int | None = None
+    waited_ms: int = 0
+    """How long after it was sent the request made the claim, at least; `expires_in_ms` counts from there."""
 
 
 def item_body(item: Item, *, in_cycle: bool = False) -> ItemBody:

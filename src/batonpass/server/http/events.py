@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
@@ -22,7 +23,6 @@ from batonpass.server.http.waiting import Stream, place_of, wait_s
 from batonpass.server.services.feed import Feed, Page, Place
 from batonpass.wire.errors import error_body
 from batonpass.wire.events import (
-    FROM_NOW,
     LAST_EVENT_ID,
     LIMIT,
     LIMIT_MAX,
@@ -42,16 +42,32 @@ KINDS_MAX: Final = 20
 _encode: Final = msgspec.json.Encoder().encode
 
 
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where a reader begins: behind a number, or `at` a moment, which is somewhere behind it."""
+
+    seq: int
+    at: Instant | None = None
+
+    async def read(self, feed: Feed, topic: Topic, *, limit: int) -> Page:
+        """Return the first page. What is older than the moment is passed over; all of the page may be."""
+        found = await feed.read(self.seq, topic, limit=limit)
+        if self.at is None:
+            return found
+        return replace(found, events=tuple(event for event in found.events if event.at >= self.at))
+
+
 async def page(call: Call) -> Response:
     """Read what happened after a position, wait for it, or listen to it as a stream of server-sent events."""
     asked, feed = call.query, call.services.feed
     topic = _topic(asked, kinds=_kinds(asked.get("kind")))
     limit = _limit(asked)
     if STREAM in call.request.headers.get("accept", ""):
-        after = await _after(feed, asked.get("after") or call.request.headers.get(LAST_EVENT_ID))
-        return await _stream(feed, topic, after)
-    after, within_s = await _after(feed, asked.get("after")), wait_s(asked)
-    found = await feed.read(after, topic, limit=limit)
+        # A browser that connects again says where it was, under the same address as before.
+        start = await _start(feed, call.request.headers.get(LAST_EVENT_ID) or asked.get("after"), field="after")
+        return await _stream(feed, topic, start)
+    start, within_s = await _start(feed, asked.get("after"), field="after"), wait_s(asked)
+    found = await start.read(feed, topic, limit=limit)
     if within_s and not found.events:
         async with place_of(feed, call.request.receive) as place:
             found = await _next(feed, place, topic, found, limit=limit, within_s=within_s)
@@ -61,12 +77,9 @@ async def page(call: Call) -> Response:
 async def changes(call: Call) -> Response:
     """Read what happened to nodes since a position or a moment."""
     asked, feed = call.query, call.services.feed
-    since = asked.get("since")
-    at = _moment(since) if since and since != FROM_NOW and not is_position(since) else None
-    after = await feed.since(at) if at is not None else await _after(feed, since, field="since")
-    found = await feed.read(after, _topic(asked, kinds=("node",)), limit=_limit(asked))
-    bodies = [body for row, body in zip(found.events, _bodies(found), strict=True) if at is None or row.at >= at]
-    return reply(ChangesReply(bodies, feed.position(found.next.seq), found.more))
+    start = await _start(feed, asked.get("since"), field="since")
+    found = await start.read(feed, _topic(asked, kinds=("node",)), limit=_limit(asked))
+    return reply(ChangesReply(_bodies(found), feed.position(found.next.seq), found.more))
 
 
 async def _next(feed: Feed, place: Place, topic: Topic, found: Page, *, limit: int, within_s: float) -> Page:
@@ -80,13 +93,13 @@ async def _next(feed: Feed, place: Place, topic: Topic, found: Page, *, limit: i
     return found
 
 
-async def _stream(feed: Feed, topic: Topic, after: int) -> Response:
+async def _stream(feed: Feed, topic: Topic, start: Start) -> Response:
     """Return a stream that has its place, and a first page: until then it may still be refused."""
     with ExitStack() as stack:
-        stack.enter_context(feed.place())
-        first = await feed.read(after, topic, limit=LIMIT_MAX)
+        place = stack.enter_context(feed.place())
+        first = await start.read(feed, topic, limit=LIMIT_MAX)
 
-        async def chunks(place: Place) -> AsyncIterator[bytes]:
+        async def chunks() -> AsyncIterator[bytes]:
             yield f"retry: {RETRY_MS}\n\n".encode()
             found = first
             while not place.over:
@@ -99,7 +112,7 @@ async def _stream(feed: Feed, topic: Topic, after: int) -> Response:
                     yield b"event: resync\ndata: " + _encode(error_body(error)) + b"\n\n"
                     return
 
-        return Stream(feed, chunks, stack.pop_all())
+        return Stream(place, chunks(), stack.pop_all())
 
 
 def _sent(feed: Feed, body: EventBody) -> bytes:
@@ -115,15 +128,18 @@ def _bodies(found: Page) -> list[EventBody]:
     return [event_body(event) for event in found.events]
 
 
-async def _after(feed: Feed, text: str | None, *, field: str = "after") -> int:
-    """Return the number a reader stands at; without a position it reads from the beginning of what is kept."""
+async def _start(feed: Feed, text: str | None, *, field: str) -> Start:
+    """Return where a reader begins; without a position, at the beginning of what is kept."""
     match text:
         case None | "":
-            return 0
+            return Start(0)
         case "now":
-            return await feed.now()
+            return Start(await feed.now())
+        case _ if is_position(text):
+            return Start(feed.parse(text, field=field).seq)
         case _:
-            return feed.parse(text, field=field).seq
+            at = _moment(text, field=field)
+            return Start(await feed.since(at), at)
 
 
 def _topic(asked: Mapping[str, str], *, kinds: tuple[str, ...] | None) -> Topic:
@@ -149,11 +165,11 @@ def _limit(asked: Mapping[str, str]) -> int:
     return min(whole_number(asked.get("limit"), "limit", default=LIMIT), LIMIT_MAX)
 
 
-def _moment(text: str) -> Instant:
+def _moment(text: str, *, field: str) -> Instant:
     try:
         at = datetime.fromisoformat(text.replace(" ", "+"))  # a plus that was not escaped arrives as a blank
     except ValueError as error:
-        raise Invalid(f"since: {shown(text)} is neither a position nor a moment", field="since") from error
+        raise Invalid(f"{field}: {shown(text)} is neither a position nor a moment", field=field) from error
     if at.tzinfo is None:
-        raise Invalid("since: a moment needs its offset: 2026-10-01T22:05:36+00:00", field="since")
+        raise Invalid(f"{field}: a moment needs its offset: 2026-10-01T22:05:36+00:00", field=field)
     return instant_of(at)

@@ -55,7 +55,7 @@ async def take_next(call: Call) -> Response:
         dispatch=parse_label(asked.dispatch, field="dispatch") if asked.dispatch is not None else None,
     )
     attempt = functools.partial(call.services.queue.next, call.caller(), wish)
-    taken, _ = await when_there(call, wish, attempt, within_s=asked.wait)
+    taken, waited_ms = await when_there(call, wish, attempt, within_s=asked.wait)
     if taken is None:
         return reply(wire.NextReply(ok=True, status="empty"), ignored=body.ignored)
     return reply(
@@ -65,6 +65,7 @@ async def take_next(call: Call) -> Response:
             item=wire.item_body(taken.item),
             lease=lease_body_of(taken.done.granted.lease, taken.done.now),
             expires_in_ms=expires_in_ms(taken.done),
+            waited_ms=waited_ms,
         ),
         ignored=body.ignored,
     )

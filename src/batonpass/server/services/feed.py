@@ -67,12 +67,22 @@ class Place:
 
     def __init__(self, feed: Feed, gone: asyncio.Future[None] | None) -> None:
         self._feed = feed
-        self._gone = gone
+        self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if feed.ended:
+            self.end()
+        if gone is not None:
+            gone.add_done_callback(self.end)
 
     @property
     def over(self) -> bool:
         """Whether there is nobody left to answer, or nothing left to wait for: the server ends."""
-        return self._feed.ended or (self._gone is not None and self._gone.done())
+        return self._ended.done()
+
+    def end(self, gone: asyncio.Future[None] | None = None) -> None:
+        """End the wait; safe twice."""
+        del gone
+        if not self._ended.done():
+            self._ended.set_result(None)
 
     async def changed(self, after: int, wanted: Wanted, *, within_s: float) -> None:
         """Wait until there may be something `wanted` after position `after`, or until the wait is over.
@@ -88,9 +98,7 @@ class Place:
     async def until(self, call: asyncio.Future[T], *, within_s: float) -> None:
         """Wait until `call` is done, or until the wait is over."""
         if not self.over:
-            ends: list[asyncio.Future[T] | asyncio.Future[None]] = [call]
-            if self._gone is not None:
-                ends.append(self._gone)
+            ends: list[asyncio.Future[T] | asyncio.Future[None]] = [call, self._ended]
             await asyncio.wait(ends, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
 
 
@@ -103,7 +111,7 @@ class Feed:
         self._tailer = Tailer(store, self._published)
         self._moments = Moments(store)
         self._hearers: dict[Wanted, dict[object, Hearer]] = {}
-        self._places = 0
+        self._places: set[Place] = set()
         self._wake = asyncio.Event()
         self._joined = asyncio.Event()
         self._following: asyncio.Task[None] | None = None
@@ -184,18 +192,19 @@ class Feed:
     @contextmanager
     def place(self, gone: asyncio.Future[None] | None = None) -> Iterator[Place]:
         """Take one of the places of those who wait; `RateLimited` when there is none left."""
-        if self._places >= self._waits_max:
-            raise RateLimited(f"{self._places} requests wait here already; ask later", retry_after_s=RETRY_AFTER_S)
-        self._places += 1
+        if len(self._places) >= self._waits_max:
+            raise RateLimited(f"{self._waits_max} requests wait here already; ask later", retry_after_s=RETRY_AFTER_S)
+        place = Place(self, gone)
+        self._places.add(place)
         try:
-            yield Place(self, gone)
+            yield place
         finally:
-            self._places -= 1
+            self._places.remove(place)
 
     @property
     def waiting(self) -> int:
         """How many wait for something at this moment."""
-        return self._places
+        return len(self._places)
 
     def happened(self, after: int, wanted: Wanted) -> bool:
         """Whether there may be something `wanted` after `after`, by what this process has seen."""
@@ -225,7 +234,8 @@ class Feed:
     def stop(self) -> None:
         """End every wait, and all that are begun from now on; called on the event loop when the server ends."""
         self.ended = True
-        self._published(())
+        for place in self._places:
+            place.end()
         self._wake.set()
         self._joined.set()
 
@@ -235,8 +245,9 @@ class Feed:
             with self._store.bell.heard(self._wake.set):
                 while await self._wanted():
                     self._wake.clear()
+                    pause_s = await self._look()
                     with suppress(TimeoutError):
-                        await asyncio.wait_for(self._wake.wait(), await self._look())
+                        await asyncio.wait_for(self._wake.wait(), pause_s)
         finally:
             self._following = None
 
