@@ -156,7 +156,10 @@ async def redact(server: InProcessServer, revision: str, *, token: str | None = 
 async def test_a_redacted_text_is_nowhere_in_the_database_and_the_act_is(
     server: InProcessServer, database_url: str
 ) -> None:
-    """Wherever the text may have got to: history, the feed, replies kept for repetition, the search index."""
+    """No row of a table has it: of the history, the feed, replies kept for repetition, the words that are searched.
+
+    Pages that a database has freed, or not merged yet, are another matter: docs/howto/remove-a-text.md.
+    """
     entry = task(body=f"it is {SECRET}")
     (made,) = (await server.ask("POST", "/v1/nodes", {"nodes": [entry]}, idempotency_key="k-1"))["results"]
     clean = await put(server, revision=made["revision"], body="it is gone")
