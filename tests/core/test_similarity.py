@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batonpass.core.ids import NodeId
-from batonpass.core.similarity import SHARED_MAX, UNSEEN_MAX, WORDS_MAX, cosine, foremost, matches, telling, weights
+from batonpass.core.similarity import SHARED_MAX, UNSEEN_MAX, WORDS_MAX, Scale, foremost, matches, telling, weights
 
 counted = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(1, 5))
 rarities = st.fixed_dictionaries({word: st.floats(0.1, 8) for word in "abcdefgh"})
@@ -28,10 +28,12 @@ def test_likeness_is_the_cosine_of_weighed_counts(
     )
     lengths = math.hypot(*vector(one)) * math.hypot(*vector(other))
 
-    found = cosine(one, other, rarity, usual=0.0)
+    scale = Scale.of(rarity)
+    (found,) = (match.cosine for match in matches(one, [(NodeId("task-a"), other)], scale, least=0))
+    (back,) = (match.cosine for match in matches(other, [(NodeId("task-a"), one)], scale, least=0))
 
     assert abs(found - (dot / lengths if lengths else 0.0)) < 1e-4
-    assert found == cosine(other, one, rarity, usual=0.0)
+    assert found == back
     assert 0 <= found <= 1.0001
 
 
@@ -42,7 +44,7 @@ def test_a_rare_word_in_common_says_more_than_a_common_one() -> None:
     found = matches(
         text,
         [(NodeId("task-a"), {"mutex": 1, "x": 1}), (NodeId("task-b"), {"task": 1}), (NodeId("task-c"), {"x": 9})],
-        rarity,
+        Scale.of(rarity),
         least=0.04,
     )
 
@@ -52,7 +54,7 @@ def test_a_rare_word_in_common_says_more_than_a_common_one() -> None:
 def test_words_of_unknown_rarity_weigh_what_the_known_ones_do_on_average() -> None:
     text, long = {"mutex": 1, "cache": 1}, {"mutex": 1, "cache": 1, "x": 1, "y": 1}
 
-    (match,) = matches(text, [(NodeId("task-a"), long)], {"mutex": 2.0, "cache": 4.0}, least=0)
+    (match,) = matches(text, [(NodeId("task-a"), long)], Scale.of({"mutex": 2.0, "cache": 4.0}), least=0)
 
     assert match.cosine == round(20 / math.sqrt(20 * (20 + 9 + 9)), 4)
 

@@ -10,7 +10,7 @@ import pytest
 from batonpass.core.digest_text import CAUTION
 from batonpass.store.base import Row, Statement
 from batonpass.store.postgres import PostgresReader
-from batonpass.store.sqlite import SqliteReader
+from batonpass.store.sqlite import SqliteThreadReader
 from batonpass.testing.clock import ManualClock
 from batonpass.testing.server import InProcessServer
 
@@ -57,7 +57,7 @@ def watch(
     rows: list[int] | None = None,
 ) -> None:
     """Note the name of every statement that is read, and how many rows it brought."""
-    kind = PostgresReader if server.store.dialect == "postgres" else SqliteReader
+    kind = PostgresReader if server.store.dialect == "postgres" else SqliteThreadReader
     fetch = kind.fetch
 
     async def watched(self: Any, *statements: Statement) -> list[list[Row]]:  # noqa: ANN401 — either reader
@@ -355,4 +355,4 @@ async def test_a_briefing_takes_so_many_statements_whatever_the_graph_holds(
         await digest(server, root=f"task-{size}-0", project="web", mode="full")
         counts.append(len(names))
 
-    assert counts[0] <= counts[1] <= STATEMENTS_MAX
+    assert 8 < counts[0] <= counts[1] <= STATEMENTS_MAX

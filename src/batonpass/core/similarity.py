@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from batonpass.core.digest import Match
@@ -48,23 +49,39 @@ def telling(counts: Counts, of: Counts, among: int) -> list[str]:
     return [*shared[:SHARED_MAX], *unseen[:UNSEEN_MAX]]
 
 
-def cosine(one: Counts, other: Counts, rarity: Mapping[str, float], *, usual: float) -> float:
-    """Return how alike two texts are, from 0 to 1; a word without a weight in `rarity` weighs what is `usual`."""
-    # In one order, so that the same words sum up to the same number whatever order they were counted in.
-    both = sorted(one.keys() & other.keys())
-    common = sum(one[word] * other[word] * rarity.get(word, usual) ** 2 for word in both)
-    lengths = _length(one, rarity, usual) * _length(other, rarity, usual)
-    return round(common / lengths, _DIGITS) if lengths else 0.0
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """What words weigh: those of the text that is asked about by `rarity`, all others what is `usual` among them."""
+
+    rarity: Mapping[str, float]
+    usual: float
+
+    @classmethod
+    def of(cls, rarity: Mapping[str, float]) -> Scale:
+        """Return the scale on which the words that nothing is known of weigh the average of the others."""
+        return cls(rarity, sum(rarity[word] for word in sorted(rarity)) / len(rarity) if rarity else 0.0)
+
+    def weight(self, word: str) -> float:
+        """Return what a word weighs."""
+        return self.rarity.get(word, self.usual)
+
+    def length(self, counts: Counts) -> float:
+        """Return the length of a text, as that of a vector with a direction for each word."""
+        # In one order, so that the same words sum up to the same number whatever order they were counted in.
+        return math.sqrt(sum((counts[word] * self.weight(word)) ** 2 for word in sorted(counts)))
+
+    def product(self, one: Counts, other: Counts) -> float:
+        """Return the product of two texts as vectors."""
+        return sum(one[word] * other[word] * self.weight(word) ** 2 for word in sorted(one.keys() & other.keys()))
 
 
-def matches(
-    text: Counts, others: Iterable[tuple[NodeId, Counts]], rarity: Mapping[str, float], *, least: float
-) -> list[Match]:
-    """Return those of `others` that are at least so much like `text`, of whose words `rarity` has the weights."""
-    usual = sum(rarity[word] for word in sorted(rarity)) / len(rarity) if rarity else 0.0
-    found = [Match(node, cosine(text, counts, rarity, usual=usual)) for node, counts in others]
-    return [match for match in found if match.cosine >= least]
-
-
-def _length(counts: Counts, rarity: Mapping[str, float], usual: float) -> float:
-    return math.sqrt(sum((counts[word] * rarity.get(word, usual)) ** 2 for word in sorted(counts)))
+def matches(text: Counts, others: Iterable[tuple[NodeId, Counts]], scale: Scale, *, least: float) -> list[Match]:
+    """Return those of `others` that are at least so much like `text`, from 0 to 1."""
+    own = scale.length(text)
+    found = []
+    for node, counts in others:
+        lengths = own * scale.length(counts)
+        cosine = round(scale.product(text, counts) / lengths, _DIGITS) if lengths else 0.0
+        if cosine >= least:
+            found.append(Match(node, cosine))
+    return found

@@ -18,7 +18,7 @@ from batonpass.core.errors import InvalidNode
 from batonpass.core.ids import NodeId
 from batonpass.core.node_types import type_of
 from batonpass.core.norms import Setting, ride_along, slug_of
-from batonpass.core.similarity import foremost, matches, telling, weights
+from batonpass.core.similarity import Scale, foremost, matches, telling, weights
 from batonpass.core.walk import Walk
 from batonpass.core.words import counts
 from batonpass.store import digest as reads
@@ -148,7 +148,7 @@ class _Reading:
         known = await search.frequencies(self._tx, own.keys())
         found = await search.holding(self._tx, telling(own, known.of, known.among), most=CANDIDATES_MAX)
         others = ((worded.node, worded.counts) for worded in found if self._may_match(worded, orders))
-        return matches(own, others, weights(known.of, known.among), least=law.MATCH_COSINE_MIN)
+        return matches(own, others, Scale.of(weights(known.of, known.among)), least=law.MATCH_COSINE_MIN)
 
     def _may_match(self, worded: Worded, orders: Orders) -> bool:
         kind = type_of(worded.node)
