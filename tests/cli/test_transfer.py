@@ -7,11 +7,15 @@ import io
 import json
 import os
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from batonpass.cli import transfer as command
+from batonpass.client.imports import Told
+from batonpass.core.errors import Unavailable
 from batonpass.testing.commands import Baton
 
 HEAD: Final = "---\nid: {id}\ntype: {type}\ntitle: T\nsummary: S\ndate: 2026-10-01\n{more}---\n\nText.\n"
@@ -387,6 +391,34 @@ def test_nothing_to_import_is_a_matter_of_usage_and_a_path_that_is_not_there_a_f
 ) -> None:
     assert baton("import").code == 2
     assert baton("import", str(tmp_path / "nowhere")).code == 1
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_an_import_that_breaks_off_says_what_stands_and_that_it_goes_on_from_there(
+    baton: Baton, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, as_json: bool
+) -> None:
+    def broken(*_: object) -> Iterator[Told]:
+        yield Told("task-a.md", "created", "task-a")
+        raise Unavailable("no route")
+
+    monkeypatch.setattr(command, "imported", broken)
+
+    ran = baton("import", str(tmp_path), *(["--json"] if as_json else []))
+
+    assert ran.code == 5
+    assert "no route\nwhat is counted above stands" in ran.err
+    if as_json:
+        assert (ran.json["counts"], ran.json["error"]["code"]) == ({"created": 1}, "unavailable")
+    else:
+        assert ran.out == "1 created\n"
+
+
+def test_what_is_named_and_is_neither_file_nor_folder_is_a_failure(baton: Baton, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+
+    ran = baton("import", str(tmp_path / "pipe"))
+
+    assert (ran.code, "is neither a file nor a folder" in ran.err) == (1, True)
 
 
 def test_nodes_as_json_come_in_as_the_same_nodes(baton: Baton, tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import io
 import json
+import tarfile
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,7 +17,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from batonpass.client import exports
 from batonpass.client.client import ONCE, Client
-from batonpass.client.exports import to_folder
+from batonpass.client.exports import to_archive, to_folder
 from batonpass.client.imports import Told, Wish, imported
 from batonpass.client.local import ADDRESS, LocalTransport
 from batonpass.core.errors import Unavailable
@@ -25,6 +27,7 @@ from batonpass.server.http.bodies import BODY_BYTES_MAX
 from batonpass.server.services.identity import bootstrap
 from batonpass.store.open import open_store
 from batonpass.wire.nodes import NODES_MAX
+from batonpass.wire.transfer import NODE_COUNT
 
 
 @dataclass
@@ -179,3 +182,54 @@ def test_a_server_that_says_more_nodes_than_it_sends_is_not_believed(
 
     with pytest.raises(Unavailable, match="of its 99 nodes"):
         to_folder(world.client, tmp_path / "out", project=None, authored=True)
+
+
+def _tar(*names: str, kind: bytes = tarfile.REGTYPE) -> bytes:
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w") as tar:
+        for name in names:
+            entry = tarfile.TarInfo(name)
+            entry.type, entry.linkname = kind, "/etc/passwd" if kind == tarfile.SYMTYPE else ""
+            tar.addfile(entry)
+    return raw.getvalue()
+
+
+@pytest.mark.parametrize(
+    "sent,count",
+    [
+        (_tar("../evil.md"), "1"),
+        (_tar("/evil.md"), "1"),
+        (_tar("nodes/../evil.md"), "1"),
+        (_tar("nodes/evil.md", kind=tarfile.SYMTYPE), "1"),
+        (_tar("nodes/task-a.md"), None),
+        (b"<html>no export</html>" * 100, "1"),
+    ],
+)
+def test_what_a_server_sends_that_is_no_export_is_written_nowhere(
+    tmp_path: Path, sent: bytes, count: str | None
+) -> None:
+    headers = {} if count is None else {NODE_COUNT: count}
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, content=sent, headers=headers))
+    client = Client("http://127.0.0.1:1", "bat_pat_secret", transport=transport, patience=ONCE)
+
+    with pytest.raises(Unavailable, match="what the server sent is no"):
+        to_folder(client, tmp_path / "out", project=None, authored=True)
+
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [exports.LISTED]
+    assert (tmp_path / "out" / exports.LISTED).read_text() == ""
+
+
+def test_an_export_that_breaks_off_leaves_the_archive_before_it(tmp_path: Path) -> None:
+    def half() -> Iterator[bytes]:
+        yield _tar("nodes/task-b.md")[:100]
+        raise httpx.ReadError("gone")
+
+    first = _tar("nodes/task-a.md")
+    (tmp_path / "out.tar").write_bytes(first)
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, content=half(), headers={NODE_COUNT: "1"}))
+    client = Client("http://127.0.0.1:1", "bat_pat_secret", transport=transport, patience=ONCE)
+
+    with pytest.raises(Unavailable, match="broke off"):
+        to_archive(client, tmp_path / "out.tar", project=None, authored=True)
+
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"out.tar": first}
