@@ -146,7 +146,9 @@ def test_nodes_are_listed_by_what_is_asked_for(baton: Baton) -> None:
     listed = baton.ok("list", "--type", "task", "--limit", "2").out.splitlines()
 
     assert listed[0].split() == ["node", "type", "priority", "project", "date", "title"]
-    assert listed[-1] == "… only the first 2 of this list; more: baton list --after task-b"
+    assert listed[-1] == "… only the first 2 of this list; more: baton list --type task --after task-b"
+    words = baton.ok("list", "--type", "task", "--type", "issue", "--project", "demo", "--limit", "1").out.splitlines()
+    assert words[-1].endswith("more: baton list --type task --type issue --project demo --after task-a")
     assert baton.ok("list", "--project", "elsewhere").out == "no node is like that\n"
 
 

@@ -8,7 +8,7 @@ from cyclopts import Parameter, Token
 
 from batonpass.cli.context import ask
 from batonpass.cli.options import COMMON, Common, Node
-from batonpass.cli.render import Column, cut_short, print_json, print_table, say, warn
+from batonpass.cli.render import Column, again, cut_short, print_json, print_table, say, warn
 from batonpass.client import calls, graph_calls
 from batonpass.core.errors import Invalid
 from batonpass.core.nodes import check_commit, parse_sha
@@ -86,5 +86,4 @@ def commits(
         for node in answer.value.nodes
     ]
     print_table(COLUMNS, rows, empty="no node carries it")
-    again = f"baton commits {sha}" + (f" --repo {repo}" if repo is not None else "")
-    cut_short(answer.value.count, again, after=answer.value.next)
+    cut_short(answer.value.count, again(f"baton commits {sha}", repo=repo), after=answer.value.next)

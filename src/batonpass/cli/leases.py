@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from batonpass.cli.context import ask, connected
 from batonpass.cli.exits import Exit, UsageError, exit_of_code
 from batonpass.cli.options import COMMON, Common, Duration, Flag, Label, Node
-from batonpass.cli.render import Column, cut_short, print_json, print_table, say, span, warn
+from batonpass.cli.render import Column, again, cut_short, print_json, print_table, say, span, warn
 from batonpass.client import calls
 from batonpass.client.client import Answer, Client
 from batonpass.core.errors import LeaseLost
@@ -203,7 +203,8 @@ def leases(
         print_json(answer.raw)
         return
     print_table(COLUMNS, [_row(listed) for listed in answer.value.leases], empty="nothing is held")
-    cut_short(answer.value.count, "baton leases", after=answer.value.next)
+    more = again("baton leases", holder=holder, project=project, state=state)
+    cut_short(answer.value.count, more, after=answer.value.next)
 
 
 def held_by(lease: LeaseBody) -> str:

@@ -16,7 +16,7 @@ from batonpass.cli.context import ask, connected
 from batonpass.cli.exits import Exit, UsageError, exit_of_code
 from batonpass.cli.leases import held_by
 from batonpass.cli.options import COMMON, Common, Flag, Node
-from batonpass.cli.render import Column, cut_short, print_fields, print_json, print_table, print_text, say, warn
+from batonpass.cli.render import Column, again, cut_short, print_fields, print_json, print_table, print_text, say, warn
 from batonpass.client import calls
 from batonpass.client.client import Answer
 from batonpass.core.errors import Invalid
@@ -174,7 +174,8 @@ def list_(
     nodes = answer.value.nodes
     rows = [(each.id, each.type, each.status, each.priority, each.project, each.date, each.title) for each in nodes]
     print_table(COLUMNS, rows, empty="no node is like that")
-    cut_short(answer.value.count, "baton list", after=answer.value.next)
+    more = again("baton list", type=types, status=status, project=project, assignee=assignee, text=text)
+    cut_short(answer.value.count, more, after=answer.value.next)
 
 
 def link(node: Node, edge: str, other: Node, /, *, common: Common = COMMON) -> None:
@@ -300,6 +301,8 @@ def _standing(node: NodeReply) -> Iterator[tuple[str, str]]:
     if node.lease is not None:
         what = "reserved by" if node.lease.reserved else "held by"
         yield what, f"{held_by(node.lease)} until {node.lease.expires_at} (epoch {node.lease.epoch})"
+    if node.execution_hold is not None:
+        yield "under execution", node.execution_hold.execution
     if node.resolution is not None:
         yield "resolved", node.resolution.note
     for other in node.superseded_by or ():

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 import unicodedata
 from collections.abc import Mapping, Sequence
@@ -69,6 +70,15 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str | None]],
     for line in lines:
         padded = [cell + " " * (wide - width(cell)) for cell, wide in zip(line, widths, strict=True)]
         say(GAP.join(padded).rstrip())
+
+
+def again(command: str, **options: str | Sequence[str] | None) -> str:
+    """Return `command` with the options that it was given: what has to be typed for the rest of its list (case 174)."""
+    words = [command]
+    for name, given in options.items():
+        values = [given] if isinstance(given, str) else given or ()
+        words += [f"--{name} {shlex.quote(value)}" for value in values]
+    return " ".join(words)
 
 
 def cut_short(count: int, again: str, *, after: str | None) -> None:
