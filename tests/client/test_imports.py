@@ -36,6 +36,7 @@ class Watched(httpx.BaseTransport):
 
     inner: httpx.BaseTransport
     posted: list[bytes] = field(default_factory=list)
+    got: list[httpx.Request] = field(default_factory=list)
     breaks_after: int | None = None
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
@@ -43,6 +44,8 @@ class Watched(httpx.BaseTransport):
             if self.breaks_after is not None and len(self.posted) >= self.breaks_after:
                 raise httpx.ConnectError("no route")
             self.posted.append(request.read())
+        else:
+            self.got.append(request)
         return self.inner.handle_request(request)
 
 
@@ -172,6 +175,22 @@ def test_an_export_that_was_killed_knows_its_own_files_when_it_is_begun_again(
 
     assert done.left == []
     assert all("priority: p2" in (out / "nodes" / f"{_id(n)}.md").read_text() for n in range(6))
+
+
+def test_an_export_from_far_away_travels_packed_and_is_the_same_files(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.imports(tasks(tmp_path / "in", 150))
+    to_folder(world.client, tmp_path / "near", project=None, authored=True)
+    monkeypatch.setattr(exports, "LOOPBACK", frozenset())
+    monkeypatch.setattr(exports, "ADDRESS", "https://baton.example.org")
+
+    to_folder(world.client, tmp_path / "far", project=None, authored=True)
+
+    assert [path.read_bytes() for path in sorted((tmp_path / "far").rglob("*.*"))] == [
+        path.read_bytes() for path in sorted((tmp_path / "near").rglob("*.*"))
+    ]
+    assert [request.url.query for request in world.transport.got] == [b"authored=1", b"authored=1&gzip=1"]
 
 
 def test_a_server_that_says_more_nodes_than_it_sends_is_not_believed(
