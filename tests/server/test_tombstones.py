@@ -296,6 +296,24 @@ async def test_a_put_that_waited_for_a_deletion_does_not_bring_the_id_back(
     assert check.check(postgres_url).findings == ()
 
 
+async def test_a_claim_that_waited_for_a_deletion_finds_nothing_to_claim(postgres_url: str, clock: ManualClock) -> None:
+    """PostgreSQL, as above. Both lock the lease's row first."""
+    async with in_process_server(postgres_url, clock=clock) as server:
+        mill = await server.add_agent("mill")
+        await put(server, node("task-a"))
+        async with held("event.written") as door:
+            deleting = asyncio.create_task(delete(server))
+            await door.reached()
+            claiming = asyncio.create_task(server.send("POST", f"{TASK}/claim", {}, token=mill))
+            await until_blocked(postgres_url)
+            door.open()
+            deleted, claimed = await deleting, await claiming
+
+        assert (deleted.status_code, claimed.status_code) == (200, 404)
+        assert (await server.ask("GET", "/v1/leases"))["leases"] == []
+    assert check.check(postgres_url).findings == ()
+
+
 async def test_of_two_deletions_at_once_one_is_carried_out(server: InProcessServer) -> None:
     await put(server, node("task-a"))
 
