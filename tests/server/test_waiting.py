@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from batonpass.server.services.change import Caller
+from batonpass.server.services.choosing import Taken, Wish
+from batonpass.server.services.lines import BATONS_MAX, MISSES_MAX
+from batonpass.server.services.queue import Queue
+from batonpass.testing.callers import calling
 from batonpass.testing.clock import ManualClock
 from batonpass.testing.server import InProcessServer
-from batonpass.testing.waits import until_waiting
+from batonpass.testing.waits import until_in_line, until_waiting
 
 pytestmark = pytest.mark.anyio
 
@@ -149,3 +155,97 @@ async def test_an_item_goes_to_whom_it_is_routed_behind_others_who_may_not_have_
     await put(server, *(f"task-{n}" for n in range(11)))
     taken = await asyncio.gather(*waiting[:11])
     assert sorted(answer["item"]["id"] for answer in taken) == sorted(f"task-{n}" for n in range(11))
+
+
+AGENTS, EACH, BATCH = 6, 20, 20
+"""So many agents wait so often each: nobody may hold more than fifty claims."""
+
+
+async def test_an_event_wakes_as_many_as_it_feeds_in_the_order_in_which_they_came(
+    server: InProcessServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = 0
+    plain = Queue.next
+
+    async def counted(self: Queue, caller: Caller, wish: Wish) -> Taken | None:
+        nonlocal tries
+        tries += 1
+        return await plain(self, caller, wish)
+
+    monkeypatch.setattr(Queue, "next", counted)
+    tokens = [await server.add_agent(f"mill-{n}", standing=True) for n in range(AGENTS)]
+    waiting = []
+    for n in range(AGENTS * EACH):
+        waiting.append(asyncio.create_task(take(server, token=tokens[n % AGENTS], wait=60)))
+        await until_waiting(server.services.feed, requests=n + 1)
+    await until_in_line(server.services.lines, requests=AGENTS * EACH)
+
+    served: list[int] = []
+    for batch in range(AGENTS * EACH // BATCH):
+        before = tries
+        await put(server, *(f"task-{batch}-{n}" for n in range(BATCH)))
+        done: set[int] = set(served)
+        while len(done) < len(served) + BATCH:
+            await asyncio.wait([task for task in waiting if not task.done()], return_when=asyncio.FIRST_COMPLETED)
+            done = {n for n, task in enumerate(waiting) if task.done()}
+        fed = sorted(done - set(served))
+        assert fed[-1] < len(served) + BATCH + BATONS_MAX, "those who came first, but for who was just trying"
+        assert tries - before <= BATCH + 4 * (MISSES_MAX + BATONS_MAX), "and hardly anybody else has tried"
+        served += fed
+
+    items = [(await task)["item"]["id"] for task in waiting]
+    assert len(set(items)) == AGENTS * EACH, "none was handed out twice, and nobody went without"
+
+
+async def test_h5_a_client_that_has_gone_takes_nothing(server: InProcessServer) -> None:
+    agent = await server.add_agent("mill", standing=True)
+    wish = {"accept": "open", "wait": 30}
+    async with AsyncExitStack() as stack:
+        gone = [
+            await stack.enter_async_context(calling(server, "POST", "/v1/queue/next", wish, token=agent))
+            for _ in range(5)
+        ]
+        await until_waiting(server.services.feed, requests=5)
+        there = asyncio.create_task(take(server, token=agent, wait=30))
+        await until_waiting(server.services.feed, requests=6)
+        for caller in gone:
+            caller.hang_up()
+            await caller.answered()
+
+        await put(server, "task-a", "task-b")
+        taken = await there
+
+    leases = await server.ask("GET", "/v1/leases")
+    assert [held["lease"]["node_id"] for held in leases["leases"]] == [taken["item"]["id"]], "the other one is free"
+
+
+async def test_a_pause_is_told_when_the_wait_is_over_and_its_end_is_waited_for(server: InProcessServer) -> None:
+    await put(server, "task-a")
+    agent = await server.add_agent("mill", standing=True)
+    await server.ask("PUT", "/v1/policy/web", {"paused": "not today"})
+    in_vain = await server.send("POST", "/v1/queue/next", {"accept": "open", "wait": 1}, token=agent)
+    waiting = asyncio.create_task(take(server, token=agent, wait=30))
+    await until_waiting(server.services.feed)
+
+    await server.ask("PUT", "/v1/policy/web", {"paused": None})
+
+    assert (in_vain.status_code, in_vain.json()["error"]["code"]) == (409, "paused")
+    assert (await waiting)["item"]["id"] == "task-a"
+
+
+async def test_the_claim_counts_from_when_it_was_made(server: InProcessServer) -> None:
+    agent = await server.add_agent("mill", standing=True)
+    at_once = asyncio.create_task(take(server, token=agent, wait=30))
+    await until_waiting(server.services.feed)
+    await put(server, "task-a")
+
+    taken = await at_once
+
+    assert taken["expires_in_ms"] == 60_000
+    assert taken["waited_ms"] > 0
+
+
+async def test_a_wait_for_a_page_needs_a_position(server: InProcessServer) -> None:
+    response = await server.send("GET", "/v1/queue?wait=5")
+
+    assert (response.status_code, response.json()["error"]["field"]) == (422, "wait")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final, LiteralString
+from typing import Any, Final, LiteralString
 
 import psycopg
 
 from batonpass.server.services.feed import Feed
+from batonpass.server.services.lines import Lines
 from batonpass.server.services.taking import Taking
 
 WAITERS: Final = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
@@ -47,6 +48,13 @@ async def until_gathered(taking: Taking, *, calls: int, within_s: float = 10.0) 
     """Return once so many calls of `next` wait for the set that is under way."""
     async with asyncio.timeout(within_s):
         while taking.waiting < calls:  # noqa: ASYNC110 — production has no use for an event that says so
+            await asyncio.sleep(0.001)
+
+
+async def until_in_line(lines: Lines[Any], *, requests: int = 1, within_s: float = 10.0) -> None:
+    """Return once so many requests stand in line for an item of the queue."""
+    async with asyncio.timeout(within_s):
+        while lines.waiting < requests:  # noqa: ASYNC110 — see above
             await asyncio.sleep(0.001)
 
 

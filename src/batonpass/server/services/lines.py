@@ -103,9 +103,9 @@ class Line(Generic[T]):
         self._again = False
 
     @property
-    def empty(self) -> bool:
-        """Whether nobody waits here."""
-        return not self._waiters
+    def length(self) -> int:
+        """How many wait here."""
+        return len(self._waiters)
 
     async def head_start(self) -> None:
         """Let those who are trying be first, if they are quick."""
@@ -197,6 +197,11 @@ class Lines(Generic[T]):
         self._feed = feed
         self._lines: dict[QueueScope, tuple[Line[T], ExitStack]] = {}
 
+    @property
+    def waiting(self) -> int:
+        """How many stand in line at this moment, having found nothing yet."""
+        return sum(line.length for line, _ in self._lines.values())
+
     async def take(self, scope: QueueScope, waiter: Waiter[T], *, within_s: float) -> T | None:
         """Return what `waiter` takes: at once, unless others are due before it, or when it is its turn; None in vain.
 
@@ -235,7 +240,7 @@ class Lines(Generic[T]):
         try:
             yield line
         finally:
-            if line.empty and scope in self._lines:
+            if not line.length and scope in self._lines:
                 del self._lines[scope]
                 line.stop()
                 hearing.close()
