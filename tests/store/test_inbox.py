@@ -57,6 +57,16 @@ def test_a_list_goes_on_along_its_index_and_neither_scans_nor_sorts(
     assert "Sort" not in steps
 
 
+def test_what_ends_an_entry_is_looked_for_entry_by_entry(postgres_url: str) -> None:
+    """PostgreSQL only: it may hash a whole EXISTS, and so read every resolver there is for twenty entries."""
+    operations.upgrade(postgres_url)
+    params = {"box": "questions", "person": "", "at": 5, "node": "question-a", "most": 21}
+
+    steps = plan(postgres_url, "inbox.window", params)
+
+    assert "Index Cond: ((dst = i.node) AND (type = 'supersedes'::text))" in steps
+
+
 def test_who_stewards_a_node_and_which_ids_are_taken_are_found_by_index(database_url: str) -> None:
     operations.upgrade(database_url)
 
