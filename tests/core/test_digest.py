@@ -134,7 +134,12 @@ def test_a_pin_forces_an_exclusion_removes_and_of_both_the_exclusion_counts() ->
 def test_no_more_is_pinned_than_the_limit() -> None:
     root = card("task-root", pin=tuple(f"dec-{n}" for n in range(90)))
 
-    assert len(orders_of(root, []).pinned) == PINS_MAX
+    orders = orders_of(root, [])
+
+    assert (len(orders.pinned), orders.unread) == (PINS_MAX, 90 - PINS_MAX)
+    pins = [card(node) for node in orders.pinned]
+    text = render(select(material(*pins, orders=orders, more=frozenset({Section.REPORTS}))), Mode.DIGEST)
+    assert "\n… there is more of earlier runs, pinned than was looked at\n" in text
 
 
 def test_a_correction_counts_until_it_is_applied_or_replaced_and_marks_what_it_is_about() -> None:
@@ -344,6 +349,7 @@ A_STRING: Final = re.compile(r'"(?:[^"\\\n]|\\["\\/bfnrt]|\\u[0-9a-f]{4})*"')
 A_COUNT: Final = re.compile(
     r"… (?:left out: \d+ of [a-z ]+(?:, \d+ of [a-z ]+)* \(a briefing of this kind takes \d+ characters\)"
     r"|`[a-z0-9-]+` has more `[a-z-]+` neighbours than were looked at: the newest were"
+    r"|there is more of [a-z]+(?: [a-z]+)*(?:, [a-z]+(?: [a-z]+)*)* than was looked at"
     r"|\d+ nodes that are joined more weakly were not looked at)"
 )
 cards = st.builds(
@@ -371,7 +377,8 @@ cards = st.builds(
 def test_no_text_can_pose_as_a_line_of_a_briefing(
     found: Sequence[Card], section: Section, mode: Mode, query: str
 ) -> None:
-    selection = Selection(None, {section: [Entry(each, 0.9) for each in found]}, crowded=[Probe(ROOT, "blocks")])
+    entries = [Entry(each, 0.9) for each in found]
+    selection = Selection(None, {section: entries}, crowded=[Probe(ROOT, "blocks")], more=frozenset(Section))
 
     text = render(selection, mode, query=query)
 

@@ -153,6 +153,7 @@ async def test_what_earlier_runs_reported_comes_first(server: InProcessServer, c
     assert section(found["text"], "Earlier runs") == newest
     assert "\n> DECLINED: no.\n" in found["text"]
     assert found["node_ids"][:5] == newest
+    assert "\n… there is more of earlier runs than was looked at\n" in found["text"]
 
 
 async def test_corrections_of_the_node_its_project_and_everything_count_until_they_are_applied(
@@ -356,3 +357,16 @@ async def test_a_briefing_takes_so_many_statements_whatever_the_graph_holds(
         counts.append(len(names))
 
     assert 8 < counts[0] <= counts[1] <= STATEMENTS_MAX
+
+
+async def test_of_many_corrections_the_newest_are_read_and_that_there_are_more_is_said(
+    server: InProcessServer, clock: ManualClock
+) -> None:
+    await put(server, node("task-root", "task"), node("corr-old", "correction", target="task-root"))
+    clock.advance(timedelta(minutes=1))
+    await put(server, *(node(f"corr-{n:02}", "correction", target="task-root") for n in range(20)))
+
+    text = (await digest(server, root="task-root", mode="full"))["text"]
+
+    assert section(text, "Corrections") == [f"corr-{n:02}" for n in range(20)]
+    assert text.endswith("\n… there is more of corrections than was looked at\n")

@@ -78,8 +78,12 @@ def compose(
     recent: Sequence[NodeId] = (),
     norms: Sequence[NodeId] = (),
     norms_left: int = 0,
+    more: bool = False,
 ) -> Selection:
-    """Return what a project's briefing tells; what is not among the `cards` is not there any more."""
+    """Return what a project's briefing tells; what is not among the `cards` is not there any more.
+
+    `more` says that there are corrections which were not read.
+    """
     sections = {
         Section.BRIEF: _entries(cards, [brief] if brief is not None else [], 1.0),
         Section.CORRECTIONS: [
@@ -91,6 +95,7 @@ def compose(
     return Selection(
         root=None,
         sections={section: entries for section, entries in sections.items() if entries},
+        more=frozenset({Section.CORRECTIONS} if more else ()),
         norms_left=norms_left,
     )
 

@@ -130,6 +130,8 @@ class Orders:
 
     pinned: tuple[NodeId, ...]
     excluded: frozenset[NodeId]
+    unread: int = 0
+    """How many more are pinned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +154,8 @@ class Material:
     norms: Sequence[NodeId] = ()
     norms_left: int = 0
     crowded: Sequence[Probe] = ()
+    more: frozenset[Section] = frozenset()
+    """Sections of which there is more than was read."""
     project: str | None = None
     """The slug whose nodes are nearer than others; None is blind to projects."""
 
@@ -163,6 +167,7 @@ class Selection:
     root: Card | None
     sections: Mapping[Section, Sequence[Entry]]
     crowded: Sequence[Probe] = ()
+    more: frozenset[Section] = frozenset()
     unread: int = 0
     """How many nodes the walk reached that were too weak to be looked at."""
     norms_left: int = 0
@@ -183,7 +188,8 @@ def orders_of(root: Card | None, corrections: Iterable[Card]) -> Orders:
     excluded = frozenset(NodeId(node) for card in sources for node in card.exclude)
     pinned = dict.fromkeys(NodeId(node) for card in sources for node in card.pin)
     shut = excluded | ({root.id} if root is not None else set())
-    return Orders(tuple(node for node in pinned if node not in shut)[:PINS_MAX], excluded)
+    forced = tuple(node for node in pinned if node not in shut)
+    return Orders(forced[:PINS_MAX], excluded, max(0, len(forced) - PINS_MAX))
 
 
 def in_force(correction: Card) -> bool:
@@ -229,6 +235,7 @@ def select(material: Material, *, min_sim: float | None = None) -> Selection:
         root=material.cards.get(material.root) if material.root is not None else None,
         sections={section: entries for section, entries in sections.items() if entries},
         crowded=material.crowded,
+        more=material.more | ({Section.PINNED} if material.orders.unread else set()),
         unread=max(0, len(material.reached) - LINEAGE_MAX),
         norms_left=material.norms_left,
         top_sim=max((match.cosine for match in material.matches), default=0.0),

@@ -86,7 +86,7 @@ def render(selection: Selection, mode: Mode, *, query: str = "") -> str:
         return ""
     limit = FULL_CHARS_MAX if mode is Mode.FULL else DIGEST_CHARS_MAX
     total = {section: len(entries) for section, entries in sections.items()}
-    last = [*_crowded(selection), *_unread(selection)]
+    last = [*_more(selection), *_crowded(selection), *_unread(selection)]
     # As long as it can get: every node of every section left out.
     reserve = sum(len(line) + 1 for line in [*last, _left_out(total, limit, selection.norms_left)])
     page = _Page(limit - reserve)
@@ -194,6 +194,11 @@ def _warnings(entry: Entry) -> Iterator[str]:
         yield f" ⚠ {card.status}"
     for correction in entry.corrected_by[:CROWDED_MAX]:
         yield f" ⚠ corrected by `{correction}`"
+
+
+def _more(selection: Selection) -> list[str]:
+    names = ", ".join(section for section in Section if section in selection.more)
+    return [f"… there is more of {names} than was looked at"] if names else []
 
 
 def _crowded(selection: Selection) -> list[str]:

@@ -44,10 +44,10 @@ async def neighbours(tx: Reader, probes: Sequence[Probe], *, most: int) -> tuple
 
 
 def reports_asked(node: NodeId) -> Statement:
-    """Ask for the newest reports and declines of earlier runs on a node."""
+    """Ask for the newest reports and declines of earlier runs on a node, and for one more than are shown."""
     # In the order of bytes a full stop follows the hyphen that each prefix ends with.
     ranges = [{"low": prefix, "high": f"{prefix[:-1]}."} for prefix in REPORT_PREFIXES]
-    return q("digest.reports", node=node, ranges=as_json(ranges), most=REPORTS_MAX)
+    return q("digest.reports", node=node, ranges=as_json(ranges), most=REPORTS_MAX + 1)
 
 
 def groupings_asked(slug: str) -> Statement:
@@ -56,8 +56,17 @@ def groupings_asked(slug: str) -> Statement:
 
 
 def corrections_asked(targets: Sequence[str]) -> Statement:
-    """Ask for the newest corrections of each target that are not retired."""
-    return q("digest.corrections", targets=as_json(list(dict.fromkeys(targets))), most=CORRECTIONS_MAX)
+    """Ask for the newest corrections of each target that are not retired; see `corrections_of`."""
+    return q("digest.corrections", targets=as_json(list(dict.fromkeys(targets))), most=CORRECTIONS_MAX + 1)
+
+
+def corrections_of(rows: Sequence[Row]) -> tuple[list[NodeId], bool]:
+    """Return the answer to `corrections_asked`, target by target, and whether any of them has more."""
+    by_target: dict[str, list[NodeId]] = {}
+    for target, node in rows:
+        by_target.setdefault(target, []).append(NodeId(node))
+    found = [node for nodes in by_target.values() for node in nodes[:CORRECTIONS_MAX]]
+    return found, any(len(nodes) > CORRECTIONS_MAX for nodes in by_target.values())
 
 
 def successors_asked(ids: Iterable[NodeId]) -> Statement:

@@ -61,7 +61,8 @@ async def _own(tx: Reader, subject: Subject, groupings: list[NodeId]) -> tuple[s
         reads.norms_asked(),
         reads.belongs_asked(subject.slug),
     )
-    brief, corrections, recent = map(reads.ids_of, (brief_rows, correction_rows, recent_rows))
+    brief, recent = map(reads.ids_of, (brief_rows, recent_rows))
+    corrections, more = reads.corrections_of(correction_rows)
     repo = None if subject.node.startswith(PROJECT_PREFIX) else subject.slug
     norms, left = ride_along(reads.norms_of(norm_rows), Setting(repo=repo, projects=frozenset(projects)))
     shown = [*brief[:1], *corrections, *recent, *norms]
@@ -74,6 +75,7 @@ async def _own(tx: Reader, subject: Subject, groupings: list[NodeId]) -> tuple[s
         recent=recent,
         norms=norms,
         norms_left=left,
+        more=more,
     )
     known = GraphStatus.EMPTY if subject.node in cards else GraphStatus.UNKNOWN
     return render(selection, Mode.FULL), GraphStatus.READY if belonging[0][0] else known
@@ -84,8 +86,8 @@ async def _of_grouping(tx: Reader, node: NodeId) -> str:
     brief_rows, correction_rows = await tx.fetch(
         reads.brief_asked(node), reads.corrections_asked([node, OF_PROJECT + slug_of(node)])
     )
-    brief, corrections = reads.ids_of(brief_rows), reads.ids_of(correction_rows)
+    brief, (corrections, more) = reads.ids_of(brief_rows), reads.corrections_of(correction_rows)
     shown = [*brief[:1], *corrections]
     (rows,) = await tx.fetch(reads.cards_asked(shown, whole=shown))
-    selection = compose(reads.cards_of(rows), brief=next(iter(brief), None), corrections=corrections)
+    selection = compose(reads.cards_of(rows), brief=next(iter(brief), None), corrections=corrections, more=more)
     return render(selection, Mode.FULL)

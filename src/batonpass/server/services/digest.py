@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from batonpass.core import digest as law
-from batonpass.core.digest import Card, Match, Material, Orders, Selection
+from batonpass.core.digest import Card, Match, Material, Orders, Section, Selection
 from batonpass.core.digest_text import Mode, render
 from batonpass.core.errors import InvalidNode
 from batonpass.core.ids import NodeId
 from batonpass.core.node_types import type_of
-from batonpass.core.norms import Setting, ride_along, slug_of
+from batonpass.core.norms import PROJECT_PREFIX, Setting, ride_along, slug_of
 from batonpass.core.similarity import Scale, foremost, matches, telling, weights
 from batonpass.core.walk import Walk
 from batonpass.core.words import counts
@@ -82,6 +82,7 @@ class _Reading:
         self._asked = asked
         self._slug = slug_of(asked.project) if asked.project is not None else None
         self._cards: dict[NodeId, Card] = {}
+        self._more: set[Section] = set()
 
     async def material(self) -> Material:
         """Return everything that the selection is made from."""
@@ -95,7 +96,7 @@ class _Reading:
         joined = {*seeds, *(found.node for found in reached)}
         apart = [match for match in law.ranked(alike) if match.node not in joined][:MATCHES_READ_MAX]
         named = [*reports, *orders.pinned, *law.contenders(reached), *seeds, *(match.node for match in apart)]
-        successors, norms, norms_left = await self._around(named, _setting(root, self._slug, projects))
+        successors, norms, norms_left = await self._around(named, self._setting(root, projects))
         shown = [*named, *successors.values(), *norms]
         corrections += [node for node in await self._shown(shown, reports) if node not in corrections]
         return Material(
@@ -111,6 +112,7 @@ class _Reading:
             norms=norms,
             norms_left=norms_left,
             crowded=walk.crowded,
+            more=frozenset(self._more),
             project=self._slug,
         )
 
@@ -131,12 +133,17 @@ class _Reading:
         self._cards |= reads.cards_of(rest[0])
         if root not in self._cards:
             raise InvalidNode(f"root: there is no node {root}", field="root")
-        return self._cards[root], reads.ids_of(rest[1]), projects
+        reports = reads.ids_of(rest[1])
+        if len(reports) > law.REPORTS_MAX:
+            self._more.add(Section.REPORTS)
+        return self._cards[root], reports[: law.REPORTS_MAX], projects
 
     async def _corrections(self, targets: Sequence[str]) -> list[NodeId]:
         """Return the corrections of `targets`, each read whole."""
         (rows,) = await self._tx.fetch(reads.corrections_asked(targets))
-        found = list(dict.fromkeys(reads.ids_of(rows)))
+        found, more = reads.corrections_of(rows)
+        if more:
+            self._more.add(Section.CORRECTIONS)
         await self._read_cards(found, whole=found)
         return [node for node in found if node in self._cards]
 
@@ -172,6 +179,12 @@ class _Reading:
         rows, norm_rows = await self._tx.fetch(reads.successors_asked(named), reads.norms_asked())
         return reads.successors_of(rows), *ride_along(reads.norms_of(norm_rows), setting)
 
+    def _setting(self, root: Card | None, projects: frozenset[str]) -> Setting:
+        """Return where norms have to apply: a project's node names no repository."""
+        tags = frozenset(root.tags) if root is not None else frozenset()
+        grouping = (self._asked.project or "").startswith(PROJECT_PREFIX)
+        return Setting(tags=tags, repo=None if grouping else self._slug, projects=projects)
+
     async def _shown(self, nodes: Sequence[NodeId], reports: Sequence[NodeId]) -> list[NodeId]:
         """Read what may be shown, and return the corrections of it, read too."""
         whole = nodes if self._asked.mode is Mode.FULL else reports[:1]
@@ -183,10 +196,6 @@ class _Reading:
         if missing:
             (rows,) = await self._tx.fetch(reads.cards_asked(missing, whole=missing & {*whole}))
             self._cards |= reads.cards_of(rows)
-
-
-def _setting(root: Card | None, slug: str | None, projects: frozenset[str]) -> Setting:
-    return Setting(tags=frozenset(root.tags) if root is not None else frozenset(), repo=slug, projects=projects)
 
 
 def _text(root: Card) -> str:

@@ -61,7 +61,7 @@ WHERE n.id = ANY (ARRAY(SELECT jsonb_array_elements_text(:ids::jsonb)));
 
 -- name: corrections(targets, most)
 -- The corrections of each of some targets that are not retired, the newest first.
-SELECT c.id
+SELECT t.target, c.id
 FROM jsonb_array_elements_text(:targets::jsonb) WITH ORDINALITY AS t (target, place)
 CROSS JOIN LATERAL (
     SELECT n.id, n.created_at FROM nodes n

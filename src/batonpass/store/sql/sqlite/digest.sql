@@ -61,7 +61,7 @@ WHERE n.id IN (SELECT value FROM json_each(:ids));
 
 -- name: corrections(targets, most)
 -- The corrections of each of some targets that are not retired, the newest first.
-SELECT c.value
+SELECT t.value, c.value
 FROM json_each(:targets) AS t, json_each((
     SELECT json_group_array(id) FROM (
         SELECT n.id FROM nodes n
