@@ -47,6 +47,11 @@ DAMAGE: Final[dict[str, tuple[str, str, str]]] = {
         FREE,
         "has 4 revisions, the last is number 5",
     ),
+    "search_rows": (
+        f"DELETE FROM search_nodes WHERE node = '{RELEASED}'",
+        RELEASED,
+        "has no entry in the index of words",
+    ),
     "history_ends": (
         f"UPDATE node_history SET revision = 'x' WHERE node = '{RELEASED}'",
         RELEASED,

@@ -100,6 +100,12 @@ INVARIANTS: Final = (
         "epoch {1} names the token {2}, which is not one of that tenure",
         "release the node as an admin: `baton release {subject} --reason …` ends the tenure and clears the token",
     ),
+    Invariant(
+        "search_rows",
+        "every node has its entry in the index of words, and every entry its node",
+        "has {1}",
+        "a node without an entry: write it again with any change to its text; an entry without a node: delete its row",
+    ),
     Invariant("edge_sources", "every edge leaves a node that is there", "its edge {1} to {2} leaves no node"),
     Invariant(
         "history_numbers", "a node's history is numbered without a gap", "has {1} revisions, the last is number {2}"

@@ -67,7 +67,7 @@ class Search:
             order = await _order(tx, asked)
             shown = order[offset : offset + limit]
             nodes = await nodes_of(tx, shown)
-        items = tuple(_found(asked, nodes[node]) for node in shown)
+        items = tuple(_found(asked, nodes[node]) for node in shown if node in nodes)
         return Page(items, min(len(order), FOUND_MAX), more=offset + limit < len(order), unread=unread)
 
 

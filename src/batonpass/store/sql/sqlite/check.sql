@@ -67,6 +67,16 @@ WHERE NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = e.src)
 ORDER BY e.src, e.type, e.dst
 LIMIT :most;
 
+-- name: search_rows(most)
+-- Nodes without an entry in the index of words, and entries without a node.
+SELECT n.id, 'no entry in the index of words' FROM nodes n
+WHERE NOT EXISTS (SELECT 1 FROM search_nodes s WHERE s.node = n.id)
+UNION ALL
+SELECT s.node, 'an entry in the index of words and is no node' FROM search_nodes s
+WHERE NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = s.node)
+ORDER BY 1
+LIMIT :most;
+
 -- name: history_numbers(most)
 -- Nodes whose history is not numbered 1, 2, 3, …
 SELECT node, count(*), max(n) FROM node_history
