@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import pytest
 
 from batonpass.cli import local
@@ -54,6 +55,19 @@ def test_it_says_where_and_answers_there(baton: Baton, database_url: str) -> Non
         assert client.me().person == "person-ada-reader"
 
         process.send_signal(signal.SIGTERM)
+        assert ended(process) == (0, "")
+
+
+def test_those_who_wait_are_answered_when_it_ends(baton: Baton, sqlite_url: str) -> None:
+    token = baton.json("init", "--db", sqlite_url)["token"]
+    headers = {"Authorization": f"Bearer {token}", "Accept": "text/event-stream"}
+
+    with serving("--db", sqlite_url) as (process, url), httpx.Client(base_url=url, headers=headers) as client:
+        with client.stream("GET", "/v1/events?after=now", timeout=WAIT_S_MAX) as stream:
+            lines = stream.iter_lines()
+            assert next(lines).startswith("retry: ")
+            process.send_signal(signal.SIGTERM)
+            assert [line for line in lines if line.startswith("data:")] == [], "it ends properly, and not in the middle"
         assert ended(process) == (0, "")
 
 
