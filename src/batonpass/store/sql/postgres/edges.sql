@@ -65,10 +65,13 @@ SELECT pg_advisory_xact_lock(hashtext('batonpass.blocks'));
 
 -- name: downstream(ids)
 -- Every `blocks` edge reached from some nodes, however far: what a new edge onto them could close a cycle through.
+-- OFFSET 0 keeps the look-ups apart: the planner expects thousands of nodes, and would read every edge there is for one.
 WITH RECURSIVE reached (id) AS (
     SELECT jsonb_array_elements_text(:ids::jsonb) COLLATE "C"
     UNION
-    SELECT e.dst FROM reached r JOIN edges e ON e.src = r.id AND e.type = 'blocks'
+    SELECT e.dst FROM reached r
+    CROSS JOIN LATERAL (SELECT dst FROM edges WHERE src = r.id AND type = 'blocks' OFFSET 0) e
 )
-SELECT e.src, e.dst FROM reached r JOIN edges e ON e.src = r.id AND e.type = 'blocks'
+SELECT e.src, e.dst FROM reached r
+CROSS JOIN LATERAL (SELECT src, dst FROM edges WHERE src = r.id AND type = 'blocks' OFFSET 0) e
 ORDER BY e.src, e.dst;
