@@ -24,7 +24,11 @@ class DigestRequest(msgspec.Struct, kw_only=True):
 
 
 class DigestReply(msgspec.Struct):
-    """Reply of `POST /v1/digest`; finding nothing is an answer too."""
+    """Reply of `POST /v1/digest`; finding nothing is an answer too.
+
+    `node_ids` are all that was selected, in the order of the text, also what did not fit into it. `top_sim` is how
+    much the most alike of them is like what was asked about.
+    """
 
     found: bool
     text: str
