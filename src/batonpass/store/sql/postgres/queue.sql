@@ -1,10 +1,11 @@
 -- name: facts(ids, heat_since, heat_most, cold_before)
--- Everything of these nodes that their place in the queue depends on, with their lease rows.
+-- Everything of these nodes that their place in the queue depends on, with their lease rows. LIMIT 1 and not EXISTS for
+-- what resolves one: of that a plan may be made that reads every resolver there is.
 SELECT
     n.id, n.type, n.title, n.status, n.project, n.priority, n.priority_by, n.priority_via, n.born, n.wake, n.needed_by,
     n.profile, n.requires, n.readiness, n.readiness_by, n.readiness_person, n.dead OR NOT n.queueable,
-    EXISTS (SELECT 1 FROM edges s WHERE s.dst = n.id AND s.type = 'supersedes'),
-    EXISTS (SELECT 1 FROM live_resolutions r WHERE r.target = n.id),
+    (SELECT 1 FROM edges s WHERE s.dst = n.id AND s.type = 'supersedes' LIMIT 1) IS NOT NULL,
+    (SELECT 1 FROM live_resolutions r WHERE r.target = n.id LIMIT 1) IS NOT NULL,
     EXISTS (SELECT 1 FROM nodes a WHERE a.id IN ('repo-' || n.project, 'proj-' || n.project) AND a.status = 'archived'),
     n.extra::jsonb ->> 'execution',
     (SELECT count(*) FROM (
