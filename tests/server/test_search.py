@@ -250,6 +250,24 @@ async def test_projects_and_types_narrow_what_is_found(server: InProcessServer) 
     assert await ids(server, "task-a", project="mail") == []
     assert await ids(server, "task-", project="mail") == ["task-b"]
     assert await ids(server, "issue-d", type="task") == []
+    assert await ids(server, "fix", project="proj-nothing") == []
+    assert await ids(server, "fix", project="nothing") == []
+
+
+async def test_a_project_is_its_grouping_as_in_the_queue(server: InProcessServer) -> None:
+    repos = [
+        {**node(name, name), "id": f"repo-{name}", "type": "repo", "edges": [{"type": "grouped-under", "to": "proj-site"}]}
+        for name in ("web", "api")
+    ]
+    await put(server, {**node("site", "Site"), "id": "proj-site", "type": "project"}, *repos)
+    await put(
+        server,
+        *(node(name, "Fix", project=project) for name, project in (("a", "web"), ("b", "api"), ("c", "mail"))),
+    )
+
+    assert await ids(server, "fix", project="web") == ["task-b", "task-a"]
+    assert await ids(server, "fix", project="proj-site") == ["task-b", "task-a"]
+    assert await ids(server, "fix", project="repo-web") == ["task-a"]
 
 
 async def test_pages_follow_each_other_and_the_last_one_says_so(server: InProcessServer) -> None:

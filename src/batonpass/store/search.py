@@ -24,7 +24,7 @@ from batonpass.core.search import any_word, entry
 from batonpass.store.base import Reader, Statement, Tx, as_json, q
 from batonpass.store.nodes import nodes_of
 
-SAMPLE: Final = 1024
+SAMPLE: Final = 512
 """Among how many of the newest nodes words are counted: enough to tell a rare word from a common one."""
 STRETCH_BITS: Final = (10, 13, 16, 19, 22)
 """Stretches are of 2 to the power of these; the index has a token for each. Growing eightfold, few are ever read."""

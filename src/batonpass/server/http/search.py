@@ -24,7 +24,8 @@ async def found(call: Call) -> Response:
     """Find nodes that hold every word of a query, where the last word may only be begun."""
     asked = _question(call.query)
     limit, offset = _window(call.query)
-    page = await call.services.search.page(asked, limit=limit, offset=offset)
+    project = parse_slug(call.query["project"], name="project") if "project" in call.query else None
+    page = await call.services.search.page(asked, project=project, limit=limit, offset=offset)
     return reply(
         wire.SearchReply(
             [_body(item) for item in page.items], page.count, page.more, _warnings(call.query.get("q", ""), asked, page)
@@ -33,10 +34,8 @@ async def found(call: Call) -> Response:
 
 
 def _question(query: Mapping[str, str]) -> Question:
-    project = query.get("project")
     return question(
         query.get("q", ""),
-        projects=[parse_slug(project, name="project")] if project is not None else (),
         types=[require_type(name).name for name in query["type"].split(",") if name] if "type" in query else (),
     )
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from batonpass.core import search as law
 from batonpass.core.ids import NodeId
 from batonpass.core.nodes import Node
 from batonpass.core.search import FOUND_MAX, Question
-from batonpass.store import search
+from batonpass.store import ranking, search
 from batonpass.store.base import SYSTEM, Fences, Reader, Store, retried
 from batonpass.store.nodes import nodes_of
 
@@ -50,19 +50,26 @@ class Search:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def page(self, asked: Question, *, limit: int, offset: int) -> Page:
-        """Return what `asked` finds from `offset` on; with nothing to look for, nothing."""
+    async def page(self, asked: Question, *, project: str | None = None, limit: int, offset: int) -> Page:
+        """Return what `asked` finds from `offset` on, in all that goes by the name of `project` as in the queue.
+
+        With nothing to look for it is nothing.
+        """
         if asked.is_empty:
             return Page((), 0, more=False)
-        page = await self._page(asked, limit=limit, offset=offset)
+        page = await self._page(asked, project, limit=limit, offset=offset)
         if not page.unread:
             return page
         # Without a server that runs on, as in local mode, the first searches after an upgrade have to do it.
         await catch_up(self._store, most=READ_BY_A_SEARCH_MAX)
-        return await self._page(asked, limit=limit, offset=offset)
+        return await self._page(asked, project, limit=limit, offset=offset)
 
-    async def _page(self, asked: Question, *, limit: int, offset: int) -> Page:
+    async def _page(self, asked: Question, project: str | None, *, limit: int, offset: int) -> Page:
         async with self._store.read_aside() as tx:
+            if project is not None:
+                asked = replace(asked, projects=await ranking.scope(tx, project))
+                if not asked.projects:
+                    return Page((), 0, more=False)
             unread = await search.unread(tx, most=UNREAD_COUNTED_MAX)
             order = await _order(tx, asked)
             shown = order[offset : offset + limit]
@@ -85,11 +92,19 @@ async def _read_some(store: Store) -> int:
 
 
 async def _order(tx: Reader, asked: Question) -> Sequence[NodeId]:
-    """Return what is found, the best first, one more than is counted if there are more."""
+    """Return what is found, the best first, one more than is counted if there are more.
+
+    Words that are only begun are looked for last, and not at all when there is
+    enough without them: they may complete to much of the graph.
+    """
     most = FOUND_MAX + 1
-    named = await _named(tx, asked, most=most)
-    by_tier = await search.found(tx, law.tiers(asked), most=most)
-    return list(dict.fromkeys([*named, *(hit.node for tier in by_tier for hit in tier)]))[:most]
+    *exact, begun = law.tiers(asked)
+    order = dict.fromkeys(await _named(tx, asked, most=most))
+    for conditions in (exact, [begun]):
+        if len(order) < most:
+            by_tier = await search.found(tx, conditions, most=most)
+            order |= dict.fromkeys(hit.node for tier in by_tier for hit in tier)
+    return list(order)[:most]
 
 
 async def _named(tx: Reader, asked: Question, *, most: int) -> list[NodeId]:

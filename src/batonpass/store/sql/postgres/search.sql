@@ -43,7 +43,7 @@ DELETE FROM search_nodes WHERE node = :node::text;
 -- In how many of the nodes from a number on each word is counted.
 SELECT counted.word, count(*)
 FROM search_nodes n, LATERAL json_object_keys(n.counts::json) AS counted (word)
-WHERE n.doc >= :low::bigint AND counted.word IN (SELECT jsonb_array_elements_text(:words::jsonb))
+WHERE n.doc >= :low::bigint AND counted.word = ANY (ARRAY(SELECT jsonb_array_elements_text(:words::jsonb)))
 GROUP BY counted.word;
 
 -- name: counted_from(low)
