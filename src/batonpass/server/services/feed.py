@@ -267,6 +267,9 @@ class Feed:
         except BatonError as error:
             log.warning("feed.unreadable", extra={"why": error.message})
             return BROKEN_S
+        except Exception:  # whatever it is, those who wait are better off with another look than with none
+            log.exception("feed.failed")
+            return BROKEN_S
         return STUCK_S if self._tailer.stuck else min(self._store.bell.silence_s_max, left_s)
 
     async def _pass_time(self) -> float:
