@@ -20,9 +20,10 @@ wait for each other: lease rows by resource; record fields by path; the launch
 of `queue/next`, after which rows are only taken without waiting; holders whose
 leases are counted (advisory); the request's idempotency key; tokens by hash,
 the caller's and those that change in one statement; people; agents; policies
-(advisory); the ids of new nodes (advisory); nodes by id, or the tombstone of
+(advisory); what the ids of filed texts begin with (advisory); the ids of new
+nodes (advisory); nodes by id, or the tombstone of
 one that was deleted; who adds `blocks`
-edges (advisory); edges, which are their source's; entries of the index of
+edges (advisory); edges, which are their source's; entries of inboxes and of the index of
 words, which are their node's; the rows of the queue's index by node; notes of
 what is to be derived, history and events, which wait for nobody. Three
 exceptions hold because they wait for nothing or lock one thing alone: the
