@@ -11,6 +11,7 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final, TypeVar
 
 import msgspec
@@ -34,6 +35,7 @@ IDEMPOTENCY_KEY: Final = "idempotency-key"
 FENCES_MAX: Final = 20
 _HIDING: Final = re.compile(rb"%(?:2f|[01][0-9a-f]|7f)", re.IGNORECASE)
 _FLAGS: Final = {"1": True, "true": True, "0": False, "false": False, "": False}
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 _encode: Final = msgspec.json.Encoder().encode
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -113,6 +115,8 @@ def _query(request: Request, operation: Operation) -> Mapping[str, str]:
 
     Only a write of the published protocol overlooks what it does not know, as in its body (D16b).
     """
+    if not request.scope["query_string"]:
+        return _NOTHING
     names, found = operation.query, {}
     for name, value in request.query_params.multi_items():
         if name not in names:
