@@ -19,11 +19,17 @@ CROSS JOIN LATERAL (
 ) AS n;
 
 -- name: reports(node, ranges, most)
--- The newest nodes that relate to a node and whose ids lie in one of some ranges.
-SELECT e.src
+-- The newest nodes that relate to a node and whose ids lie in one of some ranges. They are found by their ids first: in
+-- order of time all that relate to the node would be gone through.
+SELECT t.src
 FROM jsonb_to_recordset(:ranges::jsonb) AS r (low text, high text)
-JOIN edges e ON e.dst = :node::text AND e.type = 'relates-to' AND e.src >= r.low AND e.src < r.high
-ORDER BY e.created_at DESC, e.src
+CROSS JOIN LATERAL (
+    SELECT e.src FROM edges e
+    WHERE e.dst = :node::text AND e.type = 'relates-to' AND e.src >= r.low AND e.src < r.high
+    OFFSET 0
+) AS f
+JOIN edges t ON t.src = f.src AND t.type = 'relates-to' AND t.dst = :node::text
+ORDER BY t.created_at DESC, t.src
 LIMIT :most::bigint;
 
 -- name: successors(ids, hops)

@@ -22,10 +22,11 @@ FROM json_each(:probes) AS p, json_each((
 )) AS n;
 
 -- name: reports(node, ranges, most)
--- The newest nodes that relate to a node and whose ids lie in one of some ranges.
+-- The newest nodes that relate to a node and whose ids lie in one of some ranges. The index is named: in the order of
+-- the other all that relate to the node would be gone through.
 SELECT e.src
 FROM json_each(:ranges) AS r
-JOIN edges e ON e.dst = :node AND e.type = 'relates-to' AND e.src >= r.value ->> 'low' AND e.src < r.value ->> 'high'
+CROSS JOIN edges e INDEXED BY edges_inbound ON e.dst = :node AND e.type = 'relates-to' AND e.src >= r.value ->> 'low' AND e.src < r.value ->> 'high'
 ORDER BY e.created_at DESC, e.src
 LIMIT :most;
 
@@ -73,8 +74,9 @@ FROM json_each(:targets) AS t, json_each((
 ORDER BY t.key, c.key;
 
 -- name: norms(most)
--- The newest norms in force, with what says where they apply.
-SELECT n.id, n.date, n.extra FROM nodes n
+-- The newest norms in force, with what says where they apply. The index is named: the planner takes nodes_type for as
+-- good, and would read every norm there ever was.
+SELECT n.id, n.date, n.extra FROM nodes n INDEXED BY nodes_norms
 WHERE n.type = 'norm' AND NOT n.dead
   AND NOT EXISTS (SELECT 1 FROM edges s WHERE s.dst = n.id AND s.type = 'supersedes')
 ORDER BY n.created_at DESC, n.id
