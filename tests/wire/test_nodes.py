@@ -197,9 +197,8 @@ def test_a_status_that_follows_the_edge_has_a_note_without_a_lag() -> None:
 
 
 def test_edges_and_rows_of_a_list_as_they_go_over_the_wire() -> None:
-    seen = wire.edge_body(
-        NodeId("task-a"), Edge("blocks", NodeId("task-b"), {"why": "x"}), seen_from="in", title="A", status="open"
-    )
+    blocks = Edge("blocks", NodeId("task-b"), {"why": "x"})
+    seen = wire.edge_body(NodeId("task-a"), blocks, seen_from="in", title="A", status="open", missing=None)
 
     assert msgspec.to_builtins(seen) == {
         "direction": "in",

@@ -14,23 +14,23 @@ from batonpass.core import edges as edge_law
 from batonpass.core import nodes as node_law
 from batonpass.core.clock import MICROS_PER_MS
 from batonpass.core.edges import REVIEW_OUTCOMES, Edge
-from batonpass.core.errors import BatonError, Conflict, Forbidden, Invalid, InvalidNode, NotFound, NotReady
+from batonpass.core.errors import BatonError, InvalidNode, NotFound, NotReady
 from batonpass.core.identity import Principal
 from batonpass.core.ids import Fence, NodeId, Resource
 from batonpass.core.leases import LeaseView, Request, Verb, view
 from batonpass.core.node_types import type_of
-from batonpass.core.nodes import READY, Authored, Node
+from batonpass.core.nodes import READY, Node
 from batonpass.server.services.change import Caller, Change, Replayed, change
 from batonpass.server.services.editor import Deed, Editor, Step, absent
 from batonpass.server.services.engine import Ask, Done, decide_within
+from batonpass.server.services.puts import puts_edges, require_foreseen, result_of
 from batonpass.server.services.views import NodeView, lease_view, views_of
 from batonpass.store import edges, items, leases, nodes, tombstones
-from batonpass.store.base import Fences, Reader, Retry, Store, retried
+from batonpass.store.base import Fences, Reader, Store, retried
 from batonpass.store.edges import Direction, SeenEdge
 from batonpass.store.nodes import Filter
 from batonpass.wire import nodes as wire
 from batonpass.wire.leases import lease_body
-from batonpass.wire.markdown import Flipped
 
 PAGE_MAX: Final = 500
 
@@ -74,14 +74,14 @@ class Graph:
         tenures = [Fence(Resource(put.node), put.if_epoch) for put in puts if put.if_epoch is not None]
         caller = caller.standing_on(*tenures)
         updated = frozenset(put.node for put in puts if put.if_exists == "update")
-        reached = [*_put_edges(puts), *await self._stored_edges(caller.principal, updated)]
+        reached = [*puts_edges(puts), *await self._stored_edges(caller.principal, updated)]
         onto = _onto(caller.principal, written, {edge.to for _, edge in reached})
         async with change(self._store, caller, onto=onto) as made:
             if made.replayed is not None:
                 return made.replayed
             editor = await Editor.over(made, written, new=named, edges=reached, restoring=keeping, cycles=cycles)
-            _require_foreseen(editor, updated, onto)
-            results = [await _result(editor, entry) for entry in entries]
+            require_foreseen(editor, updated, onto)
+            results = [await result_of(editor, entry) for entry in entries]
             await editor.finish()
             return made.answer(wire.put_reply(results, warnings=caller.warnings))
 
@@ -271,109 +271,6 @@ class Graph:
 async def _absent(tx: Reader, node: NodeId) -> NotFound:
     """Return the error for a node that is not there, saying what became of it if it was deleted."""
     return absent(node, (await tombstones.tombstones_of(tx, [node])).get(node))
-
-
-# --- the batch -------------------------------------------------------------------------------------------------------
-
-
-async def _result(editor: Editor, entry: wire.Entry) -> wire.PutResult:
-    """Carry out one entry of a batch, or say why not; what the database itself cannot do fails the batch."""
-    if isinstance(entry, wire.Unreadable):
-        return _refusal(entry.error, entry.id, None, entry.warnings)
-    authored = entry.reading.authored
-    try:
-        return await _put(editor, entry)
-    except (Conflict, Forbidden, Invalid, NotFound) as error:
-        stored = editor.nodes.get(authored.id)
-        return _refusal(error, authored.id, stored, entry.warnings)
-
-
-def _put_edges(puts: Iterable[wire.Put]) -> list[tuple[NodeId, Edge]]:
-    """Return every edge that the entries name, by the node it leads from."""
-    flipped = [(flip.src, flip.edge) for put in puts for flip in put.reading.flipped]
-    return [*flipped, *((put.node, edge) for put in puts for edge in put.reading.authored.edges)]
-
-
-def _require_foreseen(editor: Editor, updated: frozenset[NodeId], onto: frozenset[Resource]) -> None:
-    """Raise `Retry` if a run's batch may take away an edge that came after it was looked for, onto who knows what."""
-    if editor.change.caller.principal.run is None:
-        return
-    for node in updated & editor.nodes.keys():
-        if not onto.issuperset(edge.to for edge in editor.nodes[node].authored.edges):
-            raise Retry(f"{node} changed while it was looked at; nothing was changed")
-
-
-async def _put(editor: Editor, put: wire.Put) -> wire.PutResult:
-    authored, stored = put.reading.authored, editor.nodes.get(put.reading.authored.id)
-    flips = _flip_steps(editor, put.reading.flipped)
-    unchanged = stored is not None and stored.authored == authored and (not put.kept or put.kept.shows_in(stored))
-    if stored is not None and (put.if_exists == "skip" or (unchanged and not flips)):
-        return _put_result("skipped", stored, put.warnings)
-    editor.require_unused(authored.id)
-    _require_expected(put, stored)
-    steps = [*([] if unchanged else [Step(stored, authored)]), *flips]
-    if put.kept is not None and (findings := list(put.kept.findings(editor.change.now))):
-        raise InvalidNode(findings[0], details=findings, field=findings[0].partition(":")[0])
-    closed = await editor.check(steps)
-    outcome: wire.Outcome = "updated" if stored is not None else "created"
-    for step in steps:
-        if step.after is authored:
-            stored = await editor.carry_out(
-                step, Deed("put", "node.put", {"status": outcome}, authors=True, kept=put.kept)
-            )
-        else:
-            added = [{"type": edge.type, "to": edge.to} for edge in step.added]
-            await editor.carry_out(step, Deed("edge_added", "node.edge_added", {"edges": added}))
-    assert stored is not None, put
-    return _put_result(outcome, stored, (*put.warnings, *closed))
-
-
-def _require_expected(put: wire.Put, stored: Node | None) -> None:
-    """Raise unless the node is there, or not there, as the entry expects (D12)."""
-    node = put.reading.authored.id
-    if stored is None:
-        if put.revision is not None:
-            raise NotFound(f"there is no node {node}, so none at revision {put.revision[:40]}")
-        return
-    if put.if_exists == "error":
-        raise Conflict(f"{node} exists already, at revision {stored.revision}; update it, or choose another id")
-    if put.revision is None:
-        raise Invalid("revision: an update names the revision it was made from", field="revision")
-    if put.revision != stored.revision:
-        raise Conflict(f"{node} is at revision {stored.revision}, not {put.revision[:40]}; read it and try again")
-
-
-def _flip_steps(editor: Editor, flipped: Iterable[Flipped]) -> list[Step]:
-    """Return what the entry's inverse edges do to the nodes they belong on, which must exist."""
-    after: dict[NodeId, Authored] = {}
-    for flip in flipped:
-        if flip.src not in editor.nodes:
-            raise InvalidNode(f"edges: {flip.edge.type} belongs on {flip.src}, which does not exist", field="edges")
-        authored = after.get(flip.src) or editor.nodes[flip.src].authored
-        kept = [edge for edge in authored.edges if edge.key != flip.edge.key]
-        after[flip.src] = replace(authored, edges=edge_law.in_order([*kept, flip.edge]))
-    return [
-        Step(editor.nodes[node], authored)
-        for node, authored in after.items()
-        if authored != editor.nodes[node].authored
-    ]
-
-
-def _put_result(outcome: wire.Outcome, node: Node, warnings: Sequence[str]) -> wire.PutResult:
-    return wire.PutResult(ok=True, status=outcome, id=node.id, revision=node.revision, warnings=list(warnings))
-
-
-def _refusal(error: BatonError, node: str | None, stored: Node | None, warnings: Sequence[str]) -> wire.PutResult:
-    return wire.PutResult(
-        ok=False,
-        status="error",
-        id=node,
-        revision=stored.revision if stored is not None else None,
-        warnings=list(warnings),
-        code=error.code,
-        message=error.message,
-        details=list(error.details) or None,
-    )
 
 
 # --- edges and verbs -------------------------------------------------------------------------------------------------
