@@ -6,12 +6,14 @@ import uuid
 from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from batonpass.cli.context import ask
 from batonpass.cli.exits import Exit
 from batonpass.cli.options import COMMON, Common, Flag, Label, Node
 from batonpass.cli.render import Column, print_json, print_table, say, span, warn
 from batonpass.client import calls
+from batonpass.wire.events import WAIT_S_MAX
 from batonpass.wire.queue import ItemBody, QueueReply
 
 COLUMNS: Final = (
@@ -81,6 +83,7 @@ def next_(
     exclude: Annotated[list[Node] | None, Parameter(negative=())] = None,
     session: Label | None = None,
     dispatch: Label | None = None,
+    wait: Annotated[int, Parameter(validator=Number(gte=0, lte=WAIT_S_MAX))] = 0,
     common: Common = COMMON,
 ) -> int:
     """Claim the best item you may take, in one step.
@@ -95,6 +98,7 @@ def next_(
         exclude: not this node; may be given several times.
         session: the session that the lease is for.
         dispatch: a launch's nonce: the same again returns the same claim. One is made unless it is given.
+        wait: how many seconds to wait for an item when there is none, up to 60.
 
     """
     call = calls.next_item(
@@ -104,6 +108,7 @@ def next_(
         exclude=exclude or (),
         session=session,
         dispatch=dispatch or uuid.uuid4().hex,
+        wait=wait,
     )
     answer = ask(common, call)
     reply = answer.value
