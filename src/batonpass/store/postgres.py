@@ -23,6 +23,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 import psycopg
 from psycopg import errors
 from psycopg.abc import PQGen
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.generators import send
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
@@ -344,7 +345,7 @@ async def open_pool(url: str, *, most: int = POOL_MAX) -> Pool:
         connection.prepare_threshold = None if pooled else PREPARE_AFTER
 
     pool = AsyncConnectionPool(
-        conninfo,
+        conninfo if pooled else without_jit(conninfo),
         connection_class=Connection,
         min_size=1,
         max_size=most,
@@ -359,6 +360,12 @@ async def open_pool(url: str, *, most: int = POOL_MAX) -> Pool:
         await pool.close()
         raise Unavailable(f"cannot connect to the database at {without_password(url)}") from error
     return pool
+
+
+def without_jit(conninfo: str) -> str:
+    """Return `conninfo` with no statement compiled before it runs: ours take less than the compiling of them."""
+    given = conninfo_to_dict(conninfo).get("options") or ""
+    return make_conninfo(conninfo, options=f"{given} -c jit=off".strip())
 
 
 def split_pooler(url: str) -> tuple[str, bool]:

@@ -11,7 +11,7 @@ import heapq
 import json
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from typing import Final
 
@@ -34,6 +34,8 @@ until they are derived or released."""
 FRONT_WITHIN: Final = timedelta(days=7)
 FRONT_MAX: Final = 500
 """How many items of a person's own recent work are looked at, the busiest first."""
+HIDDEN_COUNTED_MAX: Final = 1000
+"""How many hidden items are counted for each reason; the statement has the number too, for its plan."""
 UNKNOWN: Final = 2**62
 """The score of an item that has turned: whatever it may be, so that it is judged before anything is said."""
 
@@ -46,13 +48,14 @@ class Narrow:
     types: tuple[str, ...] | None = None
     exclude_types: tuple[str, ...] = ()
 
+    def wants(self, kind: str) -> bool:
+        """Whether items of a type are wanted."""
+        return (self.types is None or kind in self.types) and kind not in self.exclude_types
+
     def params(self) -> dict[str, object]:
         """Return the parameters of a statement that narrows by them."""
-        return {"projects": as_json(self.projects) if self.projects is not None else None, **self.type_params()}
-
-    def type_params(self) -> dict[str, object]:
-        """Return those about types."""
         return {
+            "projects": as_json(self.projects) if self.projects is not None else None,
             "types": as_json(self.types) if self.types is not None else None,
             "exclude_types": as_json(self.exclude_types),
         }
@@ -111,6 +114,8 @@ class Walk:
         self._heads = [_Head(where) for where in _heads(narrow, lanes)]
         beside = {item.id: item for item in beside}.values()
         self._known = {item.id for item in beside}
+        self._empty = set(range(len(self._heads)))
+        """The lanes that are to be read on before anything else is taken."""
         self._next = [(item.key, item, -1) for item in beside]
         heapq.heapify(self._next)
 
@@ -118,7 +123,7 @@ class Walk:
         """Return the next items, fewer than `most` only at the end."""
         taken: list[Listed] = []
         while len(taken) < most:
-            await self._fill()
+            await self._fill(most - len(taken))
             if not self._next:
                 break
             _, item, n = heapq.heappop(self._next)
@@ -132,20 +137,20 @@ class Walk:
         await self._fill()
         return self._next[0][0] if self._next else None
 
-    async def _fill(self) -> None:
-        """Read on in every lane whose next item isn't known."""
+    async def _fill(self, wanted: int = 1) -> None:
+        """Read on in every lane whose next item isn't known; more at once for whoever wants many."""
         by_project, by_type = self._narrow.projects is not None, self._narrow.types is not None
-        while empty := [(n, head) for n, head in enumerate(self._heads) if not head.read and not head.last]:
-            size = max(head.size for _, head in empty)
+        statement = "ranking.scan_in" if by_project else "ranking.scan_of" if by_type else "ranking.scan"
+        while self._empty:
+            empty = [(n, self._heads[n]) for n in sorted(self._empty)]
+            size = min(max(wanted // 2, *(head.size for _, head in empty)), WINDOW_MAX)
             # Not inside a write: the event loop runs in between (D42).
             await asyncio.sleep(0)
             (rows,) = await self._tx.fetch(
                 q(
-                    "ranking.scan_in" if by_project else "ranking.scan_of" if by_type else "ranking.scan",
+                    statement,
                     heads=as_json([_behind(n, head) for n, head in empty]),
-                    today=self._today,
                     most=size,
-                    **self._narrow.type_params(),
                 )
             )
             found: dict[int, list[Row]] = {}
@@ -160,7 +165,10 @@ class Walk:
         head.size = min(4 * head.size, WINDOW_MAX)
         if rows:
             head.node, head.place, head.born = rows[-1][1], rows[-1][5], rows[-1][6]
-        head.read.extend(item for item in listed(rows, self._today) if item.id not in self._known)
+        wanted = (row for row in rows if row[7] > self._today and self._narrow.wants(row[2]))
+        head.read.extend(item for item in listed(wanted, self._today) if item.id not in self._known)
+        if head.last or head.read:
+            self._empty.discard(n)
         self._advance(n)
 
     def _advance(self, n: int) -> None:
@@ -168,7 +176,8 @@ class Walk:
         if head.read:
             item = head.read.popleft()
             heapq.heappush(self._next, (item.key, item, n))
-            # One of a lane stands in the heap at a time; the lane is read on only when that one has been taken.
+        elif not head.last:
+            self._empty.add(n)
 
 
 def _behind(n: int, head: _Head) -> dict[str, object]:
@@ -318,9 +327,9 @@ class Tally:
 
 
 async def hidden(
-    tx: Reader, narrow: Narrow, viewer: Principal, now: Instant, *, today: int, blocked: bool, most: int
+    tx: Reader, narrow: Narrow, viewer: Principal, now: Instant, *, today: int, blocked: bool, every: bool
 ) -> dict[Hidden, int]:
-    """Return how many items are hidden from a viewer for what reason, each counted up to `most`.
+    """Return how many items are hidden from a viewer for what reason, each counted up to a thousand, or `every` one.
 
     Blocked ones only if `blocked` says that they are hidden.
     """
@@ -331,18 +340,28 @@ async def hidden(
     }
     if blocked:
         only_counted |= {lane + ranking.BLOCKED: Hidden.BLOCKED for lane in ranking.lanes()}
-    shown = ranking.lanes(blocked=True)
-    every = {"most": most, **narrow.params()}
-    by_lane, by_kind = await tx.fetch(
-        q("ranking.hidden", lanes=as_json(list(only_counted)), today=today, **every),
-        q("ranking.held", **_side(viewer), now=now, lanes=as_json(shown), **every),
-    )
     counts: dict[Hidden, int] = {}
-    for lane, count in by_lane:
-        counts[only_counted[lane]] = counts.get(only_counted[lane], 0) + count
+    if every:
+        for tally in await census(tx, narrow, list(only_counted), today=today):
+            counts[only_counted[tally.lane]] = counts.get(only_counted[tally.lane], 0) + tally.count
+    else:
+        statement = "ranking.hidden" if narrow.projects is None else "ranking.hidden_in"
+        (by_lane,) = await tx.fetch(
+            q(
+                statement,
+                heads=as_json(_heads(replace(narrow, types=None), list(only_counted))),
+                today=today,
+            )
+        )
+        for lane, kind, count in by_lane:
+            if narrow.wants(kind):
+                counts[only_counted[lane]] = min(counts.get(only_counted[lane], 0) + count, HIDDEN_COUNTED_MAX)
+    most = UNKNOWN if every else HIDDEN_COUNTED_MAX
+    lanes = as_json(ranking.lanes(blocked=True))
+    (by_kind,) = await tx.fetch(q("ranking.held", **_side(viewer), now=now, lanes=lanes, most=most, **narrow.params()))
     for kind, count in by_kind:
         counts[Hidden.RESERVED if kind == Kind.RESERVATION else Hidden.LEASED] = count
-    return {why: min(count, most) for why, count in counts.items() if count}
+    return {why: count for why, count in counts.items() if count}
 
 
 async def census(tx: Reader, narrow: Narrow, lanes: Sequence[int], *, today: int) -> list[Tally]:

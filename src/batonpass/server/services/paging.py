@@ -198,13 +198,16 @@ class _Reading:
                     break
             self.counts.capped = self.counts.total >= max(COUNTED_MAX, ranked) and await self.walk.bound() is not None
         if self.members is None:
-            most = stored.UNKNOWN if self.asked.count_all else COUNTED_MAX
-            blocked = not self.scope.include_blocked
-            number = ranking.day_number(self.today)
-            every = await stored.hidden(
-                self.tx, self.narrow, self.viewer, self.now, today=number, blocked=blocked, most=most
+            counts = await stored.hidden(
+                self.tx,
+                self.narrow,
+                self.viewer,
+                self.now,
+                today=ranking.day_number(self.today),
+                blocked=not self.scope.include_blocked,
+                every=self.asked.count_all,
             )
-            for why, count in every.items():
+            for why, count in counts.items():
                 self.hidden[why] = self.hidden.get(why, 0) + count
         return self.hidden
 

@@ -1,46 +1,40 @@
--- name: scan(heads, today, types, exclude_types, most)
--- Of each head's lane, in its order, the next items behind the head's place. What has turned is read elsewhere.
+-- name: scan(heads, most)
+-- Of each head's lane, in its order, the next items behind the head's place. Nothing is left out here, and the inner
+-- limit can be read: with conditions of its own or a limit it does not know, the planner would rather sort the lane.
 SELECT (h.value ->> 'n')::integer, i.node, i.type, i.project, i.lane, i.place, i.born, i.turns, i.stale
 FROM jsonb_array_elements(:heads::jsonb) AS h (value)
 CROSS JOIN LATERAL (
-    SELECT * FROM queue_items q
+    SELECT * FROM (SELECT * FROM queue_items q
     WHERE q.lane IS NOT NULL AND NOT q.busy AND q.lane = (h.value ->> 'lane')::integer
       AND (q.place, q.born, q.node) > ((h.value ->> 'place')::bigint, (h.value ->> 'born')::bigint, h.value ->> 'node')
-      AND q.turns > :today::integer
-      AND (:types::text IS NULL OR q.type = ANY (ARRAY(SELECT jsonb_array_elements_text(:types::jsonb))))
-      AND NOT (q.type = ANY (ARRAY(SELECT jsonb_array_elements_text(:exclude_types::jsonb))))
     ORDER BY q.place, q.born, q.node
+    LIMIT 512) AS ordered
     LIMIT :most::bigint
 ) AS i;
 
--- name: scan_in(heads, today, types, exclude_types, most)
+-- name: scan_in(heads, most)
 -- The same for lanes of one project each.
 SELECT (h.value ->> 'n')::integer, i.node, i.type, i.project, i.lane, i.place, i.born, i.turns, i.stale
 FROM jsonb_array_elements(:heads::jsonb) AS h (value)
 CROSS JOIN LATERAL (
-    SELECT * FROM queue_items q
-    WHERE q.lane IS NOT NULL AND NOT q.busy
-      AND q.project = h.value ->> 'project' AND q.lane = (h.value ->> 'lane')::integer
+    SELECT * FROM (SELECT * FROM queue_items q
+    WHERE q.lane IS NOT NULL AND NOT q.busy AND q.project = h.value ->> 'project' AND q.lane = (h.value ->> 'lane')::integer
       AND (q.place, q.born, q.node) > ((h.value ->> 'place')::bigint, (h.value ->> 'born')::bigint, h.value ->> 'node')
-      AND q.turns > :today::integer
-      AND (:types::text IS NULL OR q.type = ANY (ARRAY(SELECT jsonb_array_elements_text(:types::jsonb))))
-      AND NOT (q.type = ANY (ARRAY(SELECT jsonb_array_elements_text(:exclude_types::jsonb))))
     ORDER BY q.place, q.born, q.node
+    LIMIT 512) AS ordered
     LIMIT :most::bigint
 ) AS i;
 
--- name: scan_of(heads, today, types, exclude_types, most)
--- The same for lanes of one type each; which types stands in the heads.
+-- name: scan_of(heads, most)
+-- The same for lanes of one type each.
 SELECT (h.value ->> 'n')::integer, i.node, i.type, i.project, i.lane, i.place, i.born, i.turns, i.stale
 FROM jsonb_array_elements(:heads::jsonb) AS h (value)
 CROSS JOIN LATERAL (
-    SELECT * FROM queue_items q
-    WHERE q.lane IS NOT NULL AND NOT q.busy
-      AND q.type = h.value ->> 'type' AND q.lane = (h.value ->> 'lane')::integer
+    SELECT * FROM (SELECT * FROM queue_items q
+    WHERE q.lane IS NOT NULL AND NOT q.busy AND q.type = h.value ->> 'type' AND q.lane = (h.value ->> 'lane')::integer
       AND (q.place, q.born, q.node) > ((h.value ->> 'place')::bigint, (h.value ->> 'born')::bigint, h.value ->> 'node')
-      AND q.turns > :today::integer
-      AND :types::text IS NOT NULL AND :exclude_types::text IS NOT NULL
     ORDER BY q.place, q.born, q.node
+    LIMIT 512) AS ordered
     LIMIT :most::bigint
 ) AS i;
 
@@ -161,19 +155,31 @@ GROUP BY node
 ORDER BY 2 DESC, node
 LIMIT :most::bigint;
 
--- name: hidden(lanes, today, projects, types, exclude_types, most)
--- How many items some lanes have, each counted to a limit.
-SELECT (h.value #>> '{}')::integer, (
-    SELECT count(*) FROM (
-        SELECT 1 FROM queue_items q
-        WHERE q.lane IS NOT NULL AND NOT q.busy AND q.lane = (h.value #>> '{}')::integer AND q.turns > :today::integer
-          AND (:projects::text IS NULL OR q.project = ANY (ARRAY(SELECT jsonb_array_elements_text(:projects::jsonb))))
-          AND (:types::text IS NULL OR q.type = ANY (ARRAY(SELECT jsonb_array_elements_text(:types::jsonb))))
-          AND NOT (q.type = ANY (ARRAY(SELECT jsonb_array_elements_text(:exclude_types::jsonb))))
-        LIMIT :most::bigint
-    ) AS few
-)
-FROM jsonb_array_elements(:lanes::jsonb) AS h (value);
+-- name: hidden(heads, today)
+-- How many items of each type some lanes have, each lane counted up to a thousand; in order, so that its index is walked.
+SELECT i.lane, i.type, count(*)
+FROM jsonb_array_elements(:heads::jsonb) AS h (value)
+CROSS JOIN LATERAL (
+    SELECT * FROM queue_items q
+    WHERE q.lane IS NOT NULL AND NOT q.busy AND q.lane = (h.value ->> 'lane')::integer
+    ORDER BY q.place, q.born, q.node
+    LIMIT 1000
+) AS i
+WHERE i.turns > :today::integer
+GROUP BY 1, 2;
+
+-- name: hidden_in(heads, today)
+-- The same for lanes of one project each.
+SELECT i.lane, i.type, count(*)
+FROM jsonb_array_elements(:heads::jsonb) AS h (value)
+CROSS JOIN LATERAL (
+    SELECT * FROM queue_items q
+    WHERE q.lane IS NOT NULL AND NOT q.busy AND q.project = h.value ->> 'project' AND q.lane = (h.value ->> 'lane')::integer
+    ORDER BY q.place, q.born, q.node
+    LIMIT 1000
+) AS i
+WHERE i.turns > :today::integer
+GROUP BY 1, 2;
 
 -- name: held(holder, owner, now, lanes, projects, types, exclude_types, most)
 -- How many items of some lanes others hold, by kind, counted to a limit.
@@ -193,7 +199,7 @@ GROUP BY kind;
 -- name: census(lanes, today, projects, types, exclude_types)
 -- How many items there are of each kind, all of them: for whoever asks, never on a poller's way.
 SELECT i.type, i.project, i.lane, i.stale, count(*) FROM queue_items i
-WHERE i.lane IS NOT NULL AND NOT i.busy AND i.turns > :today::integer
+WHERE i.lane IS NOT NULL AND NOT i.busy AND i.turns + 0 > :today::integer
   AND i.lane = ANY (ARRAY(SELECT jsonb_array_elements_text(:lanes::jsonb)::integer))
   AND (:projects::text IS NULL OR i.project = ANY (ARRAY(SELECT jsonb_array_elements_text(:projects::jsonb))))
   AND (:types::text IS NULL OR i.type = ANY (ARRAY(SELECT jsonb_array_elements_text(:types::jsonb))))
@@ -207,15 +213,17 @@ WITH changed AS MATERIALIZED (
     SELECT jsonb_array_elements_text(:changes::jsonb) AS id
 ), done AS MATERIALIZED (
     SELECT id FROM changed
-    UNION SELECT e.dst FROM changed c JOIN edges e ON e.src = c.id AND e.type IN ('resolves', 'answers')
+    UNION SELECT e.dst FROM edges e WHERE e.src = ANY (ARRAY(SELECT id FROM changed)) AND e.type IN ('resolves', 'answers')
+), questions AS MATERIALIZED (
+    SELECT id FROM done WHERE substr(id, 1, 9) = 'question-'
 ), affected AS MATERIALIZED (
     SELECT id FROM done
-    UNION SELECT e.dst FROM done d JOIN edges e ON e.src = d.id AND e.type = 'blocks'
-    UNION SELECT e.src FROM done d JOIN edges e ON e.dst = d.id WHERE substr(d.id, 1, 9) = 'question-'
-    UNION SELECT e.dst FROM done d JOIN edges e ON e.src = d.id WHERE substr(d.id, 1, 9) = 'question-'
+    UNION SELECT e.dst FROM edges e WHERE e.src = ANY (ARRAY(SELECT id FROM done)) AND e.type = 'blocks'
+    UNION SELECT e.src FROM edges e WHERE e.dst = ANY (ARRAY(SELECT id FROM questions))
+    UNION SELECT e.dst FROM edges e WHERE e.src = ANY (ARRAY(SELECT id FROM questions))
 )
-SELECT i.node FROM affected a
-JOIN queue_items i ON i.node = a.id
+SELECT i.node FROM queue_items i
+WHERE i.node = ANY (ARRAY(SELECT id FROM affected))
 ORDER BY i.node
 LIMIT :most::bigint
 FOR UPDATE OF i;
@@ -246,20 +254,19 @@ WHERE (queue_items.project, queue_items.readiness, queue_items.live_blockers, qu
 -- Items that are held now, and those that are held no more. One that is being derived at this moment is not waited for:
 -- it is noted, and will be derived once more.
 WITH wanted AS MATERIALIZED (
-    SELECT jsonb_array_elements_text(:busy::jsonb) AS id, true AS busy
-    UNION ALL SELECT jsonb_array_elements_text(:free::jsonb), false
+    SELECT jsonb_array_elements_text(:busy::jsonb) AS id
+    UNION ALL SELECT jsonb_array_elements_text(:free::jsonb)
 ), locked AS MATERIALIZED (
     SELECT i.node FROM queue_items i
     WHERE i.node = ANY (ARRAY(SELECT id FROM wanted))
     FOR UPDATE SKIP LOCKED
 ), marked AS (
-    UPDATE queue_items SET busy = w.busy
-    FROM wanted w
-    WHERE queue_items.node = w.id AND queue_items.node = ANY (ARRAY(SELECT node FROM locked))
+    UPDATE queue_items SET busy = node = ANY (ARRAY(SELECT jsonb_array_elements_text(:busy::jsonb)))
+    WHERE node = ANY (ARRAY(SELECT node FROM locked))
 )
 INSERT INTO queue_dirty (name, what)
-SELECT w.id, 'item' FROM wanted w
-WHERE w.id <> ALL (ARRAY(SELECT node FROM locked)) AND EXISTS (SELECT 1 FROM queue_items i WHERE i.node = w.id);
+SELECT i.node, 'item' FROM queue_items i
+WHERE i.node = ANY (ARRAY(SELECT id FROM wanted)) AND i.node <> ALL (ARRAY(SELECT node FROM locked));
 
 -- name: note_changes(certain, perhaps)
 -- Note nodes that have changed, for whatever it may mean further away: those of the second list only if something is.
@@ -267,10 +274,13 @@ INSERT INTO queue_dirty (name, what)
 SELECT id, 'change' FROM (
     SELECT jsonb_array_elements_text(:certain::jsonb) AS id
     UNION
-    SELECT p.id FROM jsonb_array_elements_text(:perhaps::jsonb) AS p (id)
-    WHERE EXISTS (SELECT 1 FROM edges e WHERE e.src = p.id AND e.type IN ('blocks', 'resolves', 'answers', 'supersedes'))
-       OR EXISTS (SELECT 1 FROM edges e WHERE e.dst = p.id AND e.type IN ('blocks', 'resolves', 'answers', 'supersedes'))
-       OR (substr(p.id, 1, 9) = 'question-' AND EXISTS (SELECT 1 FROM edges e WHERE e.src = p.id OR e.dst = p.id))
+    SELECT e.src FROM edges e
+    WHERE e.src = ANY (ARRAY(SELECT jsonb_array_elements_text(:perhaps::jsonb)))
+      AND (e.type IN ('blocks', 'resolves', 'answers', 'supersedes') OR substr(e.src, 1, 9) = 'question-')
+    UNION
+    SELECT e.dst FROM edges e
+    WHERE e.dst = ANY (ARRAY(SELECT jsonb_array_elements_text(:perhaps::jsonb)))
+      AND (e.type IN ('blocks', 'resolves', 'answers', 'supersedes') OR substr(e.dst, 1, 9) = 'question-')
 ) AS changed
 RETURNING 1;
 
@@ -292,19 +302,24 @@ WITH RECURSIVE changed AS MATERIALIZED (
     SELECT jsonb_array_elements_text(:names::jsonb) AS id
 ), done AS MATERIALIZED (
     SELECT id FROM changed
-    UNION SELECT e.dst FROM changed c JOIN edges e ON e.src = c.id AND e.type IN ('resolves', 'answers')
+    UNION SELECT e.dst FROM edges e WHERE e.src = ANY (ARRAY(SELECT id FROM changed)) AND e.type IN ('resolves', 'answers')
+), questions AS MATERIALIZED (
+    SELECT id FROM done WHERE substr(id, 1, 9) = 'question-'
 ), upstream (id, depth) AS (
     SELECT id, 0 FROM done
-    UNION SELECT e.src, u.depth + 1 FROM upstream u JOIN edges e ON e.dst = u.id AND e.type = 'blocks' WHERE u.depth < :depth::integer
+    UNION
+    SELECT e.src, u.depth + 1 FROM upstream u
+    CROSS JOIN LATERAL (SELECT src FROM edges WHERE dst = u.id AND type = 'blocks' OFFSET 0) AS e
+    WHERE u.depth < :depth::integer
 )
 INSERT INTO queue_dirty (name, what)
-SELECT i.node, 'item' FROM (
+SELECT i.node, 'item' FROM queue_items i
+WHERE i.node = ANY (ARRAY(
     SELECT id FROM (SELECT id FROM upstream LIMIT :most::bigint) AS few
-    UNION SELECT e.dst FROM done d JOIN edges e ON e.src = d.id AND e.type = 'blocks'
-    UNION SELECT e.src FROM done d JOIN edges e ON e.dst = d.id WHERE substr(d.id, 1, 9) = 'question-'
-    UNION SELECT e.dst FROM done d JOIN edges e ON e.src = d.id WHERE substr(d.id, 1, 9) = 'question-'
-) AS a
-JOIN queue_items i ON i.node = a.id;
+    UNION SELECT e.dst FROM edges e WHERE e.src = ANY (ARRAY(SELECT id FROM done)) AND e.type = 'blocks'
+    UNION SELECT e.src FROM edges e WHERE e.dst = ANY (ARRAY(SELECT id FROM questions))
+    UNION SELECT e.dst FROM edges e WHERE e.src = ANY (ARRAY(SELECT id FROM questions))
+));
 
 -- name: spread_projects(names)!
 -- Note every item of projects; `*` is all of them.

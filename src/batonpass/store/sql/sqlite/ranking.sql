@@ -1,45 +1,36 @@
--- name: scan(heads, today, types, exclude_types, most)
--- Of each head's lane, in its order, the next items behind the head's place. What has turned is read elsewhere.
+-- name: scan(heads, most)
+-- Of each head's lane, in its order, the next items behind the head's place. Nothing is left out here, and the inner
+-- limit can be read: with conditions of its own or a limit it does not know, the planner would rather sort the lane.
 SELECT h.value ->> 'n', i.node, i.type, i.project, i.lane, i.place, i.born, i.turns, i.stale
 FROM json_each(:heads) AS h
 CROSS JOIN queue_items i ON i.node IN (
     SELECT q.node FROM queue_items q
     WHERE q.lane IS NOT NULL AND NOT q.busy AND q.lane = h.value ->> 'lane'
       AND (q.place, q.born, q.node) > (h.value ->> 'place', h.value ->> 'born', h.value ->> 'node')
-      AND q.turns > :today
-      AND (:types IS NULL OR q.type IN (SELECT value FROM json_each(:types)))
-      AND NOT (q.type IN (SELECT value FROM json_each(:exclude_types)))
     ORDER BY q.place, q.born, q.node
     LIMIT :most
 );
 
--- name: scan_in(heads, today, types, exclude_types, most)
+-- name: scan_in(heads, most)
 -- The same for lanes of one project each.
 SELECT h.value ->> 'n', i.node, i.type, i.project, i.lane, i.place, i.born, i.turns, i.stale
 FROM json_each(:heads) AS h
 CROSS JOIN queue_items i ON i.node IN (
     SELECT q.node FROM queue_items q
-    WHERE q.lane IS NOT NULL AND NOT q.busy
-      AND q.project = h.value ->> 'project' AND q.lane = h.value ->> 'lane'
+    WHERE q.lane IS NOT NULL AND NOT q.busy AND q.project = h.value ->> 'project' AND q.lane = h.value ->> 'lane'
       AND (q.place, q.born, q.node) > (h.value ->> 'place', h.value ->> 'born', h.value ->> 'node')
-      AND q.turns > :today
-      AND (:types IS NULL OR q.type IN (SELECT value FROM json_each(:types)))
-      AND NOT (q.type IN (SELECT value FROM json_each(:exclude_types)))
     ORDER BY q.place, q.born, q.node
     LIMIT :most
 );
 
--- name: scan_of(heads, today, types, exclude_types, most)
--- The same for lanes of one type each; which types stands in the heads.
+-- name: scan_of(heads, most)
+-- The same for lanes of one type each.
 SELECT h.value ->> 'n', i.node, i.type, i.project, i.lane, i.place, i.born, i.turns, i.stale
 FROM json_each(:heads) AS h
 CROSS JOIN queue_items i ON i.node IN (
     SELECT q.node FROM queue_items q
-    WHERE q.lane IS NOT NULL AND NOT q.busy
-      AND q.type = h.value ->> 'type' AND q.lane = h.value ->> 'lane'
+    WHERE q.lane IS NOT NULL AND NOT q.busy AND q.type = h.value ->> 'type' AND q.lane = h.value ->> 'lane'
       AND (q.place, q.born, q.node) > (h.value ->> 'place', h.value ->> 'born', h.value ->> 'node')
-      AND q.turns > :today
-      AND :types IS NOT NULL AND :exclude_types IS NOT NULL
     ORDER BY q.place, q.born, q.node
     LIMIT :most
 );
@@ -155,25 +146,37 @@ SELECT n.extra -> 'queue_mute' FROM nodes n WHERE n.id = :person AND n.extra -> 
 
 -- name: front(person, since, most)
 -- How often a person has changed which node since a moment, filing it aside; the busiest of them.
-SELECT node, count(*) FROM node_history
+SELECT node, count(*) FROM node_history INDEXED BY node_history_author
 WHERE author = :person AND at > :since AND n > 1 AND authored_by_agent IS NULL
 GROUP BY node
 ORDER BY 2 DESC, node
 LIMIT :most;
 
--- name: hidden(lanes, today, projects, types, exclude_types, most)
--- How many items some lanes have, each counted to a limit.
-SELECT h.value, (
-    SELECT count(*) FROM (
-        SELECT 1 FROM queue_items q
-        WHERE q.lane IS NOT NULL AND NOT q.busy AND q.lane = h.value AND q.turns > :today
-          AND (:projects IS NULL OR q.project IN (SELECT value FROM json_each(:projects)))
-          AND (:types IS NULL OR q.type IN (SELECT value FROM json_each(:types)))
-          AND NOT (q.type IN (SELECT value FROM json_each(:exclude_types)))
-        LIMIT :most
-    ) AS few
+-- name: hidden(heads, today)
+-- How many items of each type some lanes have, each lane counted up to a thousand; in order, so that its index is walked.
+SELECT i.lane, i.type, count(*)
+FROM json_each(:heads) AS h
+CROSS JOIN queue_items i ON i.node IN (
+    SELECT q.node FROM queue_items q
+    WHERE q.lane IS NOT NULL AND NOT q.busy AND q.lane = h.value ->> 'lane'
+    ORDER BY q.place, q.born, q.node
+    LIMIT 1000
 )
-FROM json_each(:lanes) AS h;
+WHERE i.turns > :today
+GROUP BY 1, 2;
+
+-- name: hidden_in(heads, today)
+-- The same for lanes of one project each.
+SELECT i.lane, i.type, count(*)
+FROM json_each(:heads) AS h
+CROSS JOIN queue_items i ON i.node IN (
+    SELECT q.node FROM queue_items q
+    WHERE q.lane IS NOT NULL AND NOT q.busy AND q.project = h.value ->> 'project' AND q.lane = h.value ->> 'lane'
+    ORDER BY q.place, q.born, q.node
+    LIMIT 1000
+)
+WHERE i.turns > :today
+GROUP BY 1, 2;
 
 -- name: held(holder, owner, now, lanes, projects, types, exclude_types, most)
 -- How many items of some lanes others hold, by kind, counted to a limit.
@@ -193,7 +196,7 @@ GROUP BY kind;
 -- name: census(lanes, today, projects, types, exclude_types)
 -- How many items there are of each kind, all of them: for whoever asks, never on a poller's way.
 SELECT i.type, i.project, i.lane, i.stale, count(*) FROM queue_items i
-WHERE i.lane IS NOT NULL AND NOT i.busy AND i.turns > :today
+WHERE i.lane IS NOT NULL AND NOT i.busy AND i.turns + 0 > :today
   AND i.lane IN (SELECT value FROM json_each(:lanes))
   AND (:projects IS NULL OR i.project IN (SELECT value FROM json_each(:projects)))
   AND (:types IS NULL OR i.type IN (SELECT value FROM json_each(:types)))
@@ -207,15 +210,17 @@ WITH changed AS MATERIALIZED (
     SELECT value AS id FROM json_each(:changes)
 ), done AS MATERIALIZED (
     SELECT id FROM changed
-    UNION SELECT e.dst FROM changed c JOIN edges e ON e.src = c.id AND e.type IN ('resolves', 'answers')
+    UNION SELECT e.dst FROM edges e WHERE e.src IN (SELECT id FROM changed) AND e.type IN ('resolves', 'answers')
+), questions AS MATERIALIZED (
+    SELECT id FROM done WHERE substr(id, 1, 9) = 'question-'
 ), affected AS MATERIALIZED (
     SELECT id FROM done
-    UNION SELECT e.dst FROM done d JOIN edges e ON e.src = d.id AND e.type = 'blocks'
-    UNION SELECT e.src FROM done d JOIN edges e ON e.dst = d.id WHERE substr(d.id, 1, 9) = 'question-'
-    UNION SELECT e.dst FROM done d JOIN edges e ON e.src = d.id WHERE substr(d.id, 1, 9) = 'question-'
+    UNION SELECT e.dst FROM edges e WHERE e.src IN (SELECT id FROM done) AND e.type = 'blocks'
+    UNION SELECT e.src FROM edges e WHERE e.dst IN (SELECT id FROM questions)
+    UNION SELECT e.dst FROM edges e WHERE e.src IN (SELECT id FROM questions)
 )
-SELECT i.node FROM affected a
-JOIN queue_items i ON i.node = a.id
+SELECT i.node FROM queue_items i
+WHERE i.node IN (SELECT id FROM affected)
 ORDER BY i.node
 LIMIT :most;
 
@@ -252,10 +257,13 @@ INSERT INTO queue_dirty (name, what)
 SELECT id, 'change' FROM (
     SELECT value AS id FROM json_each(:certain)
     UNION
-    SELECT p.value FROM json_each(:perhaps) AS p
-    WHERE EXISTS (SELECT 1 FROM edges e WHERE e.src = p.value AND e.type IN ('blocks', 'resolves', 'answers', 'supersedes'))
-       OR EXISTS (SELECT 1 FROM edges e WHERE e.dst = p.value AND e.type IN ('blocks', 'resolves', 'answers', 'supersedes'))
-       OR (substr(p.value, 1, 9) = 'question-' AND EXISTS (SELECT 1 FROM edges e WHERE e.src = p.value OR e.dst = p.value))
+    SELECT e.src FROM edges e
+    WHERE e.src IN (SELECT value FROM json_each(:perhaps))
+      AND (e.type IN ('blocks', 'resolves', 'answers', 'supersedes') OR substr(e.src, 1, 9) = 'question-')
+    UNION
+    SELECT e.dst FROM edges e
+    WHERE e.dst IN (SELECT value FROM json_each(:perhaps))
+      AND (e.type IN ('blocks', 'resolves', 'answers', 'supersedes') OR substr(e.dst, 1, 9) = 'question-')
 ) AS changed
 RETURNING 1;
 
@@ -277,19 +285,24 @@ WITH RECURSIVE changed AS MATERIALIZED (
     SELECT value AS id FROM json_each(:names)
 ), done AS MATERIALIZED (
     SELECT id FROM changed
-    UNION SELECT e.dst FROM changed c JOIN edges e ON e.src = c.id AND e.type IN ('resolves', 'answers')
+    UNION SELECT e.dst FROM edges e WHERE e.src IN (SELECT id FROM changed) AND e.type IN ('resolves', 'answers')
+), questions AS MATERIALIZED (
+    SELECT id FROM done WHERE substr(id, 1, 9) = 'question-'
 ), upstream (id, depth) AS (
     SELECT id, 0 FROM done
-    UNION SELECT e.src, u.depth + 1 FROM upstream u JOIN edges e ON e.dst = u.id AND e.type = 'blocks' WHERE u.depth < :depth
+    UNION
+    SELECT e.src, u.depth + 1 FROM upstream u
+    JOIN edges e ON e.dst = u.id AND e.type = 'blocks'
+    WHERE u.depth < :depth
 )
 INSERT INTO queue_dirty (name, what)
-SELECT i.node, 'item' FROM (
+SELECT i.node, 'item' FROM queue_items i
+WHERE i.node IN (
     SELECT id FROM (SELECT id FROM upstream LIMIT :most) AS few
-    UNION SELECT e.dst FROM done d JOIN edges e ON e.src = d.id AND e.type = 'blocks'
-    UNION SELECT e.src FROM done d JOIN edges e ON e.dst = d.id WHERE substr(d.id, 1, 9) = 'question-'
-    UNION SELECT e.dst FROM done d JOIN edges e ON e.src = d.id WHERE substr(d.id, 1, 9) = 'question-'
-) AS a
-JOIN queue_items i ON i.node = a.id;
+    UNION SELECT e.dst FROM edges e WHERE e.src IN (SELECT id FROM done) AND e.type = 'blocks'
+    UNION SELECT e.src FROM edges e WHERE e.dst IN (SELECT id FROM questions)
+    UNION SELECT e.dst FROM edges e WHERE e.src IN (SELECT id FROM questions)
+);
 
 -- name: spread_projects(names)!
 -- Note every item of projects; `*` is all of them.
