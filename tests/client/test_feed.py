@@ -14,7 +14,13 @@ from batonpass.testing.scripted import ScriptedServer, refusal
 
 
 def page(*nodes: str, next_: str) -> httpx.Response:
-    common = {"at": "2026-06-01T12:00:00.000+00:00", "kind": "node.put", "project": None, "actor": "a", "data": {}}
+    common: dict[str, object] = {
+        "at": "2026-06-01T12:00:00.000+00:00",
+        "kind": "node.put",
+        "project": None,
+        "actor": "a",
+        "data": {},
+    }
     events = [{**common, "seq": n, "node": node} for n, node in enumerate(nodes)]
     return httpx.Response(200, json={"events": events, "next": next_, "more": False})
 

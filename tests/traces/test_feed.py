@@ -34,6 +34,10 @@ ROLLED_BACK_OF_TEN, PAUSED_OF_TEN = 1, 6
 INSERT: Final[LiteralString] = """
 INSERT INTO events (at, kind, node, project, actor) VALUES (0, 'node.put', %s, 'mail', 'person-ada-admin') RETURNING seq
 """
+OTHERS: Final[LiteralString] = """
+SELECT pid FROM pg_stat_activity
+WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()
+"""
 LISTENERS: Final[LiteralString] = """
 SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN %'
 """
@@ -252,6 +256,23 @@ async def test_a_server_that_is_not_told_any_more_looks_by_itself(gathered_postg
             answer = await waiting
 
     assert [event["kind"] for event in answer["events"]] == ["lease.claimed"]
+
+
+async def test_a_server_whose_connections_are_all_lost_goes_on(gathered_postgres: Gathered) -> None:
+    async with replicas(gathered_postgres, 1) as (server,):
+        start = (await read(server, after="now"))["next"]
+        waiting = asyncio.create_task(read(server, after=start, wait=30))
+        await until_waiting(server.services.feed)
+        async with await psycopg.AsyncConnection.connect(gathered_postgres.url, autocommit=True) as connection:
+            await until_listening(connection)
+            await connection.execute(f"SELECT pg_terminate_backend(pid) FROM ({OTHERS}) AS o")
+
+        async with asyncio.timeout(20):
+            while not (await server.send("POST", "/v1/nodes/task-1/claim", {})).is_success:
+                pass
+            answer = await waiting
+
+    assert [event["node"] for event in answer["events"]] == ["task-1"]
 
 
 async def test_a_server_behind_a_pooler_hears_by_looking_often(gathered_postgres: Gathered) -> None:
