@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from batonpass.core.edges import Edge
-from batonpass.core.ids import NodeId
+from batonpass.core.ids import NodeId, Resource
 from batonpass.server.services import ranking
-from batonpass.store import edges
+from batonpass.store import edges, items
 from batonpass.store.base import SYSTEM, Fences
 from batonpass.testing.clock import ManualClock
 from batonpass.testing.points import failing, held
@@ -173,6 +173,44 @@ async def test_items_age_wake_and_fall_due_without_anybody_writing(server: InPro
 
     assert await ids(server) == ["task-asleep", "task-due", "task-plain"]
     assert (await item(server, "task-due"))["signals"]["needed_by_days"] == 10
+
+
+async def test_a_claim_waits_for_nobody_who_is_deriving_the_item(server: InProcessServer) -> None:
+    seven = await server.add_agent("seven")
+    await put(server, node("a"), node("b"))
+    async with held("event.written") as door:
+        changing = asyncio.create_task(server.ask("POST", "/v1/nodes/task-a/priority", {"priority": "p1"}))
+        await door.reached()
+        if server.store.writes_at_once > 1:
+            claimed = await server.ask("POST", "/v1/nodes/task-a/claim", {}, token=seven)
+            assert claimed["lease"]["by"] == "agent-seven"
+        door.open()
+        await changing
+    if server.store.writes_at_once == 1:
+        await server.ask("POST", "/v1/nodes/task-a/claim", {}, token=seven)
+
+    ben = await server.add_person("Ben")
+    for _ in range(2):
+        seen = await page(server, token=ben)
+        assert ([one["id"] for one in seen["items"]], seen["leased"]) == (["task-b"], 1)
+        assert not await ranking.refresh(server.store)
+
+
+async def test_what_was_held_is_found_whatever_the_index_says(server: InProcessServer, clock: ManualClock) -> None:
+    seven, ben = await server.add_agent("seven"), await server.add_person("Ben")
+    await put(server, node("lapsed", priority="p1"), node("given", priority="p2"), node("free"))
+    for name in ("lapsed", "given"):
+        await server.ask("POST", f"/v1/nodes/task-{name}/claim", {}, token=seven)
+    assert await ids(server, token=ben) == ["task-free"]
+
+    await server.ask("POST", "/v1/nodes/task-given/release", {}, token=seven)
+    assert await ids(server, token=ben) == ["task-given", "task-free"]
+    clock.advance(timedelta(hours=1))
+    assert await ids(server, token=ben) == ["task-lapsed", "task-given", "task-free"]
+
+    async with server.store.write(SYSTEM, Fences()) as tx:  # a mark that was never taken back
+        tx.put(items.marked([Resource("task-given")], []))
+    assert await ids(server, token=ben) == ["task-lapsed", "task-given", "task-free"]
 
 
 # Scopes and counters

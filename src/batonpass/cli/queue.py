@@ -141,7 +141,7 @@ def _row(item: ItemBody) -> tuple[str | None, ...]:
 
 def _footers(reply: QueueReply) -> list[str]:
     """Return what a reader must know of what is not in the table (case 174)."""
-    lines = []
+    lines = [] if reply.project_warning is None else [reply.project_warning]
     if reply.truncated:
         shown = f"{reply.offset + 1} to {reply.offset + reply.returned_count}"
         more = f"; more: baton queue --offset {reply.next_offset}" if reply.next_offset is not None else ""
@@ -151,6 +151,9 @@ def _footers(reply: QueueReply) -> list[str]:
         (reply.reserved, "reserved by others (baton leases --state reserved)"),
         (reply.blocked, "blocked (baton queue --include-blocked)"),
         (reply.dormant, "asleep until their day"),
+        (reply.muted, "muted by you"),
+        (reply.gating, "in a pipeline"),
+        (reply.archived, "of archived repositories"),
     ]
     waiting = [
         (reply.questions, "questions"),
