@@ -122,3 +122,20 @@ async def test_a_stream_is_refused_before_it_begins(server: InProcessServer) -> 
     server.app.state.services = replace(server.services, feed=Feed(server.store, waits_max=0))
     async with listening(server) as (_, head):
         assert head["status"] == 429
+
+
+async def test_a_stream_ends_with_its_token(server: InProcessServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "HEARTBEAT_S", 0.02)
+    token = await server.add_person("Rosa")
+    async with calling(server, "GET", "/v1/events?after=now", token=token, accept="text/event-stream") as caller:
+        listener, head = Listener(caller), await caller.message()
+        await listener.block()
+        (mine,) = (await server.ask("GET", "/v1/me/tokens", token=token))["tokens"]
+        await server.ask("DELETE", f"/v1/admin/tokens/{mine['hash_prefix']}")
+
+        while (last := await listener.block()).get("event") is None:
+            pass
+        await caller.answered()
+
+    assert head["status"] == 200
+    assert (last["event"], json.loads(last["data"])["error"]["code"]) == ("unauthorized", "unauthorized")

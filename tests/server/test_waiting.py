@@ -249,3 +249,17 @@ async def test_a_wait_for_a_page_needs_a_position(server: InProcessServer) -> No
     response = await server.send("GET", "/v1/queue?wait=5")
 
     assert (response.status_code, response.json()["error"]["field"]) == (422, "wait")
+
+
+async def test_a_token_that_has_ended_while_it_waited_takes_nothing(server: InProcessServer) -> None:
+    token = await server.add_person("Rosa")
+    waiting = asyncio.create_task(server.send("POST", "/v1/queue/next", {"accept": "open", "wait": 30}, token=token))
+    await until_in_line(server.services.lines)
+    (mine,) = (await server.ask("GET", "/v1/me/tokens", token=token))["tokens"]
+    await server.ask("DELETE", f"/v1/admin/tokens/{mine['hash_prefix']}")
+
+    await put(server, "task-a")
+    answer = await waiting
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (401, "unauthorized")
+    assert (await server.ask("GET", "/v1/leases"))["leases"] == []

@@ -13,13 +13,13 @@ import msgspec
 from starlette.responses import Response
 
 from batonpass.core.clock import instant_of
-from batonpass.core.errors import Invalid, Resync
+from batonpass.core.errors import Invalid, Resync, Unauthorized
 from batonpass.core.feed import Topic, is_position
 from batonpass.core.ids import Instant, parse_node_id, shown
 from batonpass.core.nodes import parse_slug
 from batonpass.server.http.call import Call, reply
 from batonpass.server.http.leases import whole_number
-from batonpass.server.http.waiting import Stream, place_of, wait_s
+from batonpass.server.http.waiting import Stream, place_of, require_known_still, wait_s
 from batonpass.server.services.feed import Feed, Page, Place
 from batonpass.wire.errors import error_body
 from batonpass.wire.events import (
@@ -65,7 +65,7 @@ async def page(call: Call) -> Response:
     if STREAM in call.request.headers.get("accept", ""):
         # A browser that connects again says where it was, under the same address as before.
         start = await _start(feed, call.request.headers.get(LAST_EVENT_ID) or asked.get("after"), field="after")
-        return await _stream(feed, topic, start)
+        return await _stream(call, topic, start)
     start, within_s = await _start(feed, asked.get("after"), field="after"), wait_s(asked)
     found = await start.read(feed, topic, limit=limit)
     if within_s and not found.events:
@@ -93,23 +93,30 @@ async def _next(feed: Feed, place: Place, topic: Topic, found: Page, *, limit: i
     return found
 
 
-async def _stream(feed: Feed, topic: Topic, start: Start) -> Response:
-    """Return a stream that has its place, and a first page: until then it may still be refused."""
+async def _stream(call: Call, topic: Topic, start: Start) -> Response:
+    """Return a stream that has its place, and a first page: until then it may still be refused.
+
+    It ends when its token does, or soon after, and when its reader has fallen behind what is kept.
+    """
+    feed, loop = call.services.feed, asyncio.get_running_loop()
     with ExitStack() as stack:
         place = stack.enter_context(feed.place())
         first = await start.read(feed, topic, limit=LIMIT_MAX)
 
         async def chunks() -> AsyncIterator[bytes]:
             yield f"retry: {RETRY_MS}\n\n".encode()
-            found = first
+            found, known_s = first, loop.time()
             while not place.over:
                 yield b"".join(_sent(feed, body) for body in _bodies(found)) or _heartbeat(feed, found)
                 if not found.more:
                     await place.changed(found.next.seq, topic, within_s=HEARTBEAT_S)
                 try:
+                    if loop.time() - known_s >= HEARTBEAT_S:
+                        known_s = loop.time()
+                        await require_known_still(call)
                     found = await feed.read(found.next.seq, topic, limit=LIMIT_MAX, fresh=False)
-                except Resync as error:  # it fell so far behind that what comes next is not kept any more
-                    yield b"event: resync\ndata: " + _encode(error_body(error)) + b"\n\n"
+                except (Resync, Unauthorized) as error:
+                    yield f"event: {error.code}\ndata: ".encode() + _encode(error_body(error)) + b"\n\n"
                     return
 
         return Stream(place, chunks(), stack.pop_all())

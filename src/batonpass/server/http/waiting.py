@@ -123,7 +123,7 @@ async def when_there(
     """
     if not within_s:
         return await attempt(), 0
-    timed = _Timed(attempt)
+    timed = _Timed(call, attempt)
     async with place_of(call.services.feed, call.request.receive) as place:
         key = (call.principal.id, wish.accept, wish.types, wish.exclude, wish.candidates)
         waiter = Waiter(call.principal.id, key, timed, place)
@@ -131,16 +131,23 @@ async def when_there(
     return taken, timed.waited_ms
 
 
+async def require_known_still(call: Call) -> None:
+    """Raise `Unauthorized` when the token of `call` opens nothing any more: a wait is long enough for it to end."""
+    await call.services.identity.authenticate(call.request.headers["authorization"].partition(" ")[2].strip())
+
+
 class _Timed:
     """An attempt that knows how long after it was made it was last begun."""
 
-    def __init__(self, attempt: Callable[[], Awaitable[Taken | None]]) -> None:
+    def __init__(self, call: Call, attempt: Callable[[], Awaitable[Taken | None]]) -> None:
+        self._call = call
         self._attempt = attempt
         self._made_s = time.monotonic()
         self.waited_ms = 0
 
     async def __call__(self) -> Taken | None:
         self.waited_ms = int((time.monotonic() - self._made_s) * 1000)
+        await require_known_still(self._call)
         return await self._attempt()
 
 
