@@ -132,9 +132,10 @@ async def test_finding_nothing_is_an_answer(server: InProcessServer) -> None:
 
     alone = await digest(server, root="task-root")
     unlike = await digest(server, query="zeppelin hangars")
+    wordless = await digest(server, query="?!")
 
     assert alone == {"found": False, "text": "", "node_ids": [], "top_sim": 0.0}
-    assert unlike == {"found": False, "text": "", "node_ids": [], "top_sim": 0.0}
+    assert unlike == wordless == {"found": False, "text": "", "node_ids": [], "top_sim": 0.0}
 
 
 async def test_what_earlier_runs_reported_comes_first(server: InProcessServer, clock: ManualClock) -> None:

@@ -168,15 +168,10 @@ def _facts(card: Card) -> str:
 
 def _author(card: Card) -> str:
     """Return who wrote the node, and of which kind they are: a person, or an agent on somebody's behalf."""
-    match card.agent, card.author:
-        case None, None:
-            return ""
-        case None, person:
-            return f"; by person `{person}`"
-        case agent, None:
-            return f"; by agent `{agent}`"
-        case agent, person:
-            return f"; by agent `{agent}` for person `{person}`"
+    person = f"person `{card.author}`" if card.author is not None else ""
+    if card.agent is None:
+        return f"; by {person}" if person else ""
+    return f"; by agent `{card.agent}`" + (f" for {person}" if person else "")
 
 
 def _target(target: str) -> str:

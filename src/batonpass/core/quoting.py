@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import accumulate
 from typing import Final
 
 from batonpass.core import reports
@@ -51,14 +52,9 @@ def within(lines: list[str], *, chars_max: int) -> list[str]:
     if sum(len(line) + 1 for line in lines) <= chars_max:
         return lines
     notice = f"{QUOTE}{SHORTENED}"
-    room = chars_max - len(notice) - 1
-    kept = []
-    for line in lines:
-        room -= len(line) + 1
-        if room < 0:
-            break
-        kept.append(line)
-    return [*kept, notice]
+    ends = accumulate(len(line) + 1 for line in lines)
+    fitting = sum(end <= chars_max - len(notice) - 1 for end in ends)
+    return [*lines[:fitting], notice]
 
 
 def _folded(line: str) -> list[str]:

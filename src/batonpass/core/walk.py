@@ -83,11 +83,6 @@ class Walk:
         """Probes that had more to show than they were given."""
 
     @property
-    def hop(self) -> int:
-        """How many hops are behind."""
-        return self._hop
-
-    @property
     def neighbours_max(self) -> int:
         """How many neighbours, in each direction, each probe of the next hop is to be given at most."""
         return NEIGHBOURS_MAX[self._hop]
