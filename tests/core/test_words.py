@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from batonpass.core.words import WHOLE_CHARS_MAX, WORD_CHARS_MAX, Wanted, counts, fold, read, wanted
+from batonpass.core.words import WHOLE_CHARS_MAX, WORD_CHARS_MAX, Wanted, counts, fold, read, tally, wanted
 
 SAFE = re.compile(r"""[^\s"'*:&|()~!<>\\%\0\ud800-\udfff]+""")
 """No word can part, quote, negate or end anything in the query of any database."""
@@ -120,3 +120,13 @@ def test_a_text_asked_for_whole_asks_for_nothing_that_it_does_not_hold(text: str
     assert set(counts(text)) <= set(found.words)
     assert asked.last is None or asked.last in asked.words
     assert bool(asked.words) == bool(found.words)
+
+
+@given(st.text(), st.integers(1, 3))
+@example("Log-in, log-in: 漢字漢字 x_y/z.md", 2)
+def test_a_tally_is_what_a_reading_holds_however_often_it_is_repeated(text: str, times: int) -> None:
+    found, tallied = read(text), tally("\n".join([text] * times))
+
+    assert tallied.words == set(found.words)
+    assert tallied.wholes == set(found.wholes)
+    assert tallied.counts == {word: often * times for word, often in counts(text).items()}

@@ -27,7 +27,7 @@ from batonpass.core import words as reading
 from batonpass.core.errors import Invalid
 from batonpass.core.ids import NODE_ID_BYTES_MAX
 from batonpass.core.nodes import Authored
-from batonpass.core.words import Wanted, fold, read
+from batonpass.core.words import Wanted, fold, read, tally
 
 QUERY_CHARS_MAX: Final = 500
 QUERY_WORDS_MAX: Final = 64
@@ -41,6 +41,8 @@ SNIPPET_CHARS_MAX: Final = 160
 
 FIELDS: Final = ("id", "title", "summary", "tags", "commits", "body")
 """Where a word may stand."""
+COMPARED: Final = frozenset({"title", "summary", "body"})
+"""What texts are compared by: what is said, not what it is filed under."""
 
 _ID: Final = re.compile(r"[a-z0-9]+-[a-z0-9-]*", re.ASCII)
 
@@ -70,14 +72,14 @@ class Question:
 
 def entry(authored: Authored) -> Entry:
     """Return `authored` as it stands in the index."""
-    text = "\n".join(texts(authored).values())
-    found = read(text)
-    tokens = {f"w{word}" for word in found.words} | {f"i{whole}" for whole in found.wholes}
+    found = tally("\n".join(text for name, text in texts(authored).items() if name in COMPARED))
+    aside = read("\n".join(text for name, text in texts(authored).items() if name not in COMPARED))
+    tokens = {f"w{word}" for word in found.words.union(aside.words)}
+    tokens |= {f"i{whole}" for whole in found.wholes.union(aside.wholes)}
     tokens |= {f"t{word}" for word in read(authored.title).words}
     tokens |= {f"g{authored.project}"} if authored.project is not None else set()
     tokens.add(f"k{authored.type}")
-    counted = reading.counts(f"{authored.title}\n{authored.summary}\n{authored.body}")
-    return Entry(" ".join(sorted(tokens)), counted)
+    return Entry(" ".join(sorted(tokens)), found.counts)
 
 
 def texts(authored: Authored) -> Mapping[str, str]:

@@ -55,7 +55,6 @@ _ACCENTS: Final = re.compile(
     "[\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0640\u064b-\u065f\u0670]"
 )
 """Marks that people leave out when they type: accents on Latin, Greek and Cyrillic, Hebrew and Arabic vowel points."""
-_CHUNK: Final = re.compile(r"[^ ]+")
 _PART: Final = re.compile(f"[{_UNSPACED}]+|[^{_UNSPACED}{_JOINERS}]+")
 _JOINER: Final = re.compile(f"[{_JOINERS}]")
 _SEGMENT: Final = re.compile(r"[^./]+")
@@ -67,6 +66,15 @@ class Reading:
 
     words: tuple[str, ...]
     wholes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """A text as the different words and wholes in it, and how often each of its telling words stands there."""
+
+    words: frozenset[str]
+    wholes: frozenset[str]
+    counts: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,18 +135,31 @@ def counts(text: str) -> Mapping[str, int]:
 
     Words of an unspaced script count by their pairs.
     """
-    found: Counter[str] = Counter()
-    for chunk in _chunks(text):
-        for part in _PART.findall(chunk):
-            found.update(_asked(part) if _is_unspaced(part) else [word for word in _spaced(part) if _is_telling(word)])
-    return found
+    return tally(text).counts
 
 
-def _chunks(text: str) -> Iterator[str]:
-    """Yield what blanks and punctuation set apart, joiners only within."""
-    for match in _CHUNK.finditer(fold(text).translate(_KEPT)):
-        if chunk := match[0].strip(_JOINERS):
-            yield chunk
+def tally(text: str) -> Tally:
+    """Return what `read` and `counts` say of `text`, without the order: what stands in it often is read once."""
+    words: set[str] = set()
+    wholes: set[str] = set()
+    counted: dict[str, int] = {}
+    for chunk, often in Counter(_chunks(text)).items():
+        if chunk.isascii() and chunk.isalnum():  # see `read`
+            words.add(word := chunk[:WORD_CHARS_MAX])
+            telling = [word] if _is_telling(word) else []
+        else:
+            wholes.update(_wholes(chunk))
+            parts = _PART.findall(chunk)
+            words.update(word for part in parts for word in _indexed(part))
+            telling = [word for part in parts for word in _compared(part)]
+        for word in telling:
+            counted[word] = counted.get(word, 0) + often
+    return Tally(frozenset(words), frozenset(wholes), counted)
+
+
+def _chunks(text: str) -> list[str]:
+    """Return what blanks and punctuation set apart, joiners only within."""
+    return [chunk for run in fold(text).translate(_KEPT).split() if (chunk := run.strip(_JOINERS))]
 
 
 def _wholes(chunk: str) -> list[str]:
@@ -155,6 +176,10 @@ def _indexed(part: str) -> list[str]:
     if _is_unspaced(part):
         return [*part, *_pairs(part)]
     return _spaced(part)
+
+
+def _compared(part: str) -> list[str]:
+    return _asked(part) if _is_unspaced(part) else [word for word in _spaced(part) if _is_telling(word)]
 
 
 def _asked(part: str) -> list[str]:
