@@ -30,7 +30,7 @@ from batonpass.testing.waits import until_waiting
 pytestmark = pytest.mark.anyio
 
 WRITERS, ROUNDS = 8, 60
-ROLLED_BACK_OF_TEN, PAUSED_OF_TEN = 1, 6
+ROLLED_BACK_OF_TEN, PAUSED_OF_TEN, LET_GO_OF_TEN = 1, 6, 3
 INSERT: Final[LiteralString] = """
 INSERT INTO events (at, kind, node, project, actor) VALUES (0, 'node.put', %s, 'mail', 'person-ada-admin') RETURNING seq
 """
@@ -63,14 +63,19 @@ class Pauses:
             await mine.wait()
 
     def committed(self) -> None:
-        """Let one or two of those who are held go on, any of them."""
-        for _ in range(min(2, len(self.held))):
-            self.held.pop(self.chance.randrange(len(self.held))).set()
+        """Perhaps let one of those who are held go on, any of them."""
+        if self.held and self.chance.randrange(10) < LET_GO_OF_TEN:
+            self.let_go()
 
     def finished(self) -> None:
-        """One writer fewer: nobody else would let the others go."""
+        """One writer fewer, who might have let the others go."""
         self.writers -= 1
-        self.committed()
+        while len(self.held) >= max(self.writers, 1):
+            self.let_go()
+
+    def let_go(self) -> None:
+        """Let one of those who are held go on."""
+        self.held.pop(self.chance.randrange(len(self.held))).set()
 
 
 async def write(store: Store, name: str, pauses: Pauses) -> None:
