@@ -1,4 +1,4 @@
-"""H18: what does not count as a lapse, through the API: with a limit of one, an item that counted one is a person's (D9)."""
+"""H18: what is no lapse, through the API: with a limit of one, an item that counted one is a person's (D9)."""
 
 from __future__ import annotations
 
