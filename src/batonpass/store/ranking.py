@@ -22,6 +22,7 @@ from batonpass.core.identity import Principal
 from batonpass.core.ids import Instant, NodeId, PersonId
 from batonpass.core.leases import Kind
 from batonpass.core.readiness import Ready
+from batonpass.core.values import value
 from batonpass.store.base import Reader, Row, as_json, q
 
 WINDOW_FIRST: Final = 32
@@ -61,7 +62,7 @@ class Narrow:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Listed:
     """An item as the index has it. `units` is no less than its score, unless its index row lags behind (D16)."""
 
@@ -340,25 +341,28 @@ async def hidden(
     }
     if blocked:
         only_counted |= {lane + ranking.BLOCKED: Hidden.BLOCKED for lane in ranking.lanes()}
-    counts: dict[Hidden, int] = {}
+    statement = "ranking.hidden" if narrow.projects is None else "ranking.hidden_in"
+    heads = [] if every else _heads(replace(narrow, types=None), list(only_counted))
+    by_lane, by_kind = await tx.fetch(
+        q(statement, heads=as_json(heads), today=today),
+        q(
+            "ranking.held",
+            **_side(viewer),
+            now=now,
+            lanes=as_json(ranking.lanes(blocked=True)),
+            most=UNKNOWN if every else HIDDEN_COUNTED_MAX,
+            **narrow.params(),
+        ),
+    )
     if every:
-        for tally in await census(tx, narrow, list(only_counted), today=today):
-            counts[only_counted[tally.lane]] = counts.get(only_counted[tally.lane], 0) + tally.count
-    else:
-        statement = "ranking.hidden" if narrow.projects is None else "ranking.hidden_in"
-        (by_lane,) = await tx.fetch(
-            q(
-                statement,
-                heads=as_json(_heads(replace(narrow, types=None), list(only_counted))),
-                today=today,
-            )
-        )
-        for lane, kind, count in by_lane:
-            if narrow.wants(kind):
-                counts[only_counted[lane]] = min(counts.get(only_counted[lane], 0) + count, HIDDEN_COUNTED_MAX)
-    most = UNKNOWN if every else HIDDEN_COUNTED_MAX
-    lanes = as_json(ranking.lanes(blocked=True))
-    (by_kind,) = await tx.fetch(q("ranking.held", **_side(viewer), now=now, lanes=lanes, most=most, **narrow.params()))
+        tallies = await census(tx, narrow, list(only_counted), today=today)
+        by_lane = [(tally.lane, tally.type, tally.count) for tally in tallies]
+    counts: dict[Hidden, int] = {}
+    for lane, kind, count in by_lane:
+        if narrow.wants(kind):
+            counts[only_counted[lane]] = counts.get(only_counted[lane], 0) + count
+    if not every:
+        counts = {why: min(count, HIDDEN_COUNTED_MAX) for why, count in counts.items()}
     for kind, count in by_kind:
         counts[Hidden.RESERVED if kind == Kind.RESERVATION else Hidden.LEASED] = count
     return {why: count for why, count in counts.items() if count}

@@ -192,8 +192,7 @@ class _Reading:
             self._count_judged()
             while (left := COUNTED_MAX - self.counts.total) > 0:
                 unread = await self.walk.take(left)
-                for one in unread:
-                    self._count(one)
+                self._count(unread)
                 if len(unread) < left:
                     break
             self.counts.capped = self.counts.total >= max(COUNTED_MAX, ranked) and await self.walk.bound() is not None
@@ -284,22 +283,28 @@ class _Reading:
             if item is not None:
                 self.counts.add(item.candidate.type, item.candidate.project, item.suggest, item.ready)
 
-    def _count(self, one: Listed) -> None:
-        """Count an item that was not judged, as the index has it."""
-        ready = ranking.ready_of(one.lane) if one.lane < ranking.DORMANT else None
-        if self.scope.mutes.cover(one.id, one.project):
-            self.hidden[Hidden.MUTED] = self.hidden.get(Hidden.MUTED, 0) + 1
-        elif one.id not in self.judged and (self.asked.readiness is None or ready is self.asked.readiness):
-            blocked = ranking.BLOCKED <= one.lane < ranking.DORMANT
-            self.counts.add(one.type, one.project, suggested(ready, blocked=blocked, stale=one.stale), ready)
+    def _count(self, unjudged: Iterable[Listed]) -> None:
+        """Count items that were not judged, as the index has them: those that are alike together."""
+        mutes = self.scope.mutes
+        alike: Counter[tuple[str, str | None, int, bool]] = Counter()
+        for one in unjudged:
+            if mutes.names and mutes.cover(one.id, one.project):
+                self.hidden[Hidden.MUTED] = self.hidden.get(Hidden.MUTED, 0) + 1
+            elif one.id not in self.judged:
+                alike[one.type, one.project, one.lane, one.stale] += 1
+        for (kind, project, lane, stale), times in alike.items():
+            ready = ranking.ready_of(lane) if lane < ranking.DORMANT else None
+            if self.asked.readiness is None or ready is self.asked.readiness:
+                blocked = ranking.BLOCKED <= lane < ranking.DORMANT
+                suggest = suggested(ready, blocked=blocked, stale=stale)
+                self.counts.add(kind, project, suggest, ready, times=times)
 
     async def _count_all(self) -> None:
         """Count everything there is, as the index has it."""
         if self.members is not None:
             self._count_judged()
             while unread := await self.walk.take(COUNTED_MAX):
-                for one in unread:
-                    self._count(one)
+                self._count(unread)
             return
         number = ranking.day_number(self.today)
         self.hidden.pop(Hidden.MUTED, None)  # those that were judged are counted once more here
@@ -313,7 +318,7 @@ class _Reading:
             if one.beside and (item := self.judged.get(one.id)) is not None:
                 self.counts.add(one.type, one.project, item.suggest, item.ready)
             elif one.beside:
-                self._count(one)
+                self._count([one])
 
     def _count_alike(self, project: str | None, kind: str, lane: int, times: int, *, stale: bool) -> None:
         if project in self.scope.mutes.names:
