@@ -142,9 +142,7 @@ def _whether_live(candidate: Candidate, around: Circumstances) -> Iterator[Reaso
 
 def _whether_awake(candidate: Candidate, today: date, scope: Scope) -> Iterator[Reason]:
     if candidate.wake is not None and candidate.wake > today:
-        yield Reason(
-            Code.DORMANT, f"asleep until {candidate.wake}", f"wait, or baton edit {candidate.id} --set wake="
-        )
+        yield Reason(Code.DORMANT, f"asleep until {candidate.wake}", f"wait, or baton edit {candidate.id} --set wake=")
     if scope.mutes.cover(candidate.id, candidate.project):
         yield Reason(
             Code.MUTED, "you have muted it or its project; others see it", "take it out of queue_mute on your own node"

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from batonpass.core import ranking
 from batonpass.core.ids import NodeId, Resource
 from batonpass.core.queue import Kept
 from batonpass.store.base import Statement, Tx, as_json, q
 
-SPREAD_MAX = 10_000
+SPREAD_MAX: Final = 10_000
 """How many items upstream of a change have their score derived anew; further ones keep what they had (a hint, D16)."""
 
 

@@ -100,9 +100,7 @@ async def in_cycles(tx: Reader, ids: Iterable[NodeId]) -> frozenset[NodeId]:
     """Return which of these nodes are blocked by themselves, round about: an import may have brought that (D41)."""
     if not (ids := list(ids)):
         return frozenset()
-    (rows,) = await tx.fetch(
-        q("queue.cycles", ids=as_json(sorted(ids)), depth=CYCLE_DEPTH_MAX, most=CYCLE_NODES_MAX)
-    )
+    (rows,) = await tx.fetch(q("queue.cycles", ids=as_json(sorted(ids)), depth=CYCLE_DEPTH_MAX, most=CYCLE_NODES_MAX))
     return frozenset(NodeId(row[0]) for row in rows)
 
 
