@@ -62,7 +62,7 @@ class Both:
             for node in self.filed:
                 search.forget(tx, node.id)
             for node in nodes:
-                search.index(tx, node)
+                search.index(tx, (), [node])
 
     async def _found(self, store: Store, conditions: Sequence[str], most: int) -> list[list[NodeId]]:
         async with store.read_aside() as tx:
@@ -264,7 +264,7 @@ async def test_frequencies_count_nodes_among_the_newest_and_name_every_word(
     store = await open_store(database_url)
     async with store.write(SYSTEM, Fences()) as tx:
         for n, text in enumerate(["login login page", "login form", "other page", "漢字の login"]):
-            search.index(tx, authored(f"task-{n}", text))
+            search.index(tx, [authored(f"task-{n}", text)])
 
     async with store.read() as tx:
         every = await search.frequencies(tx, ["login", "page", "漢字", "nowhere"])
@@ -283,7 +283,7 @@ async def test_holding_gives_the_newest_nodes_with_any_of_the_words_and_all_thei
     store = await open_store(database_url)
     async with store.write(SYSTEM, Fences()) as tx:
         for n, text in enumerate(["login page", "nothing", "form form login", "page"]):
-            search.index(tx, authored(f"task-{n}", text))
+            search.index(tx, [authored(f"task-{n}", text)])
 
     async with store.read() as tx:
         some = await search.holding(tx, ["form", "page"], most=2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -332,7 +333,7 @@ async def test_without_its_lock_the_late_write_appears_after_the_takeover_was_an
 ) -> None:
     """The rule switched off: the fence is read and compared as before, but nothing holds it to the COMMIT."""
     unlocked = {
-        name: replace(query, sql=query.sql.replace("FOR UPDATE SKIP LOCKED", "").replace("FOR UPDATE", ""))
+        name: replace(query, sql=re.sub(r"FOR UPDATE( OF \w+)?( SKIP LOCKED)?", "", query.sql))
         for name, query in queries.load("postgres").items()
     }
     monkeypatch.setattr(queries, "load", lambda _: unlocked)

@@ -24,13 +24,17 @@ class Carrier:
     commits: tuple[str, ...]
 
 
-def keep(tx: Tx, node: NodeId, *, before: Value, after: Value) -> None:
-    """Write the difference between the commits a locked node had and those it has now."""
-    had, has = set(before), set(after)
-    if gone := had - has:
-        tx.put(q("commits.remove", rows=_rows(node, gone)))
-    if new := has - had:
-        tx.put(q("commits.put", rows=_rows(node, new)))
+def keep(tx: Tx, nodes: Iterable[tuple[NodeId, Value, Value]]) -> None:
+    """Write the difference between the commits that locked nodes had and those they have now."""
+    gone, new = [], []
+    for node, before, after in nodes:
+        had, has = set(before), set(after)
+        gone += _rows(node, had - has)
+        new += _rows(node, has - had)
+    if gone:
+        tx.put(q("commits.remove", rows=as_json(gone)))
+    if new:
+        tx.put(q("commits.put", rows=as_json(new)))
 
 
 async def nodes_with(tx: Reader, sha: str, *, repo: str | None, after: str, most: int) -> list[Carrier]:
@@ -57,6 +61,6 @@ async def nodes_with(tx: Reader, sha: str, *, repo: str | None, after: str, most
     ]
 
 
-def _rows(node: NodeId, commits: Iterable[str]) -> str:
+def _rows(node: NodeId, commits: Iterable[str]) -> list[dict[str, str]]:
     parts = (commit.rpartition("@") for commit in sorted(commits))
-    return as_json([{"node": node, "repo": repo, "sha": sha} for repo, _, sha in parts])
+    return [{"node": node, "repo": repo, "sha": sha} for repo, _, sha in parts]

@@ -29,6 +29,16 @@ class Other:
 
 
 @dataclass(frozen=True, slots=True)
+class Written:
+    """An edge as it is written: by whose hand, and since when it is there if it is new."""
+
+    src: NodeId
+    edge: Edge
+    by_person: bool
+    at: Instant
+
+
+@dataclass(frozen=True, slots=True)
 class SeenEdge:
     """An edge as seen from one of its nodes; `title` and `status` are the other's, None where there is no such node."""
 
@@ -137,14 +147,22 @@ async def downstream(tx: Tx, ids: Iterable[NodeId]) -> dict[NodeId, list[NodeId]
 
 def put_edges(tx: Tx, src: NodeId, edges: Iterable[Edge], *, by_person: bool, at: Instant) -> None:
     """Write new edges out of `src`, and new attributes of those that are there."""
-    rows = [{**_key(src, edge), "attrs": _attrs(edge.attrs), "by_person": by_person, "at": at} for edge in edges]
+    put(tx, [Written(src, edge, by_person=by_person, at=at) for edge in edges])
+
+
+def put(tx: Tx, written: Sequence[Written]) -> None:
+    """Write different edges, new ones or with new attributes; the nodes they lead from are locked."""
+    rows = [
+        {**_key(one.src, one.edge), "attrs": _attrs(one.edge.attrs), "by_person": one.by_person, "at": one.at}
+        for one in written
+    ]
     if rows:
         tx.put(q("edges.put", rows=as_json(rows)))
 
 
-def remove_edges(tx: Tx, src: NodeId, edges: Iterable[Edge]) -> None:
-    """Remove edges out of `src`; one that is not there is nothing to remove."""
-    rows = [_key(src, edge) for edge in edges]
+def remove(tx: Tx, removed: Iterable[tuple[NodeId, Edge]]) -> None:
+    """Remove edges, each out of its node; one that is not there is nothing to remove."""
+    rows = [_key(src, edge) for src, edge in removed]
     if rows:
         tx.put(q("edges.remove", rows=as_json(rows)))
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from batonpass.core.history import REDACTED, beyond
 from batonpass.core.identity import Principal
 from batonpass.core.ids import Instant, NodeId
-from batonpass.store.base import Reader, Row, Tx, q
+from batonpass.store.base import Reader, Row, Tx, as_json, q
 
 CANDIDATES_MAX: Final = 5
 """How many revisions that begin alike are looked for; two are too many already."""
@@ -44,6 +45,18 @@ class Written:
     reason: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """An entry to append: of which node and at which revision, what it says, and who did it, through which door."""
+
+    node: NodeId
+    revision: str
+    written: Written
+    by: Principal
+    via: str
+    at: Instant
+
+
 async def page(tx: Reader, node: NodeId, *, before: int, most: int) -> list[Entry]:
     """Return at most `most` entries of `node` before the `before`th, newest first."""
     (rows,) = await tx.fetch(q("history.page", node=node, before=before, most=most))
@@ -72,21 +85,13 @@ async def revisions(tx: Reader, node: NodeId, prefix: str) -> list[str]:
 
 def add(tx: Tx, node: NodeId, revision: str, written: Written, *, by: Principal, via: str, at: Instant) -> None:
     """Append an entry to the history of a locked node, or of a locked tombstone, which is at `revision`."""
-    tx.put(
-        q(
-            "history.add",
-            node=node,
-            revision=revision,
-            at=at,
-            verb=written.verb,
-            author=by.person,
-            authored_by_agent=by.id if by.is_agent else None,
-            session=by.session,
-            via=via,
-            content=written.content,
-            reason=written.reason,
-        )
-    )
+    add_all(tx, [Addition(node, revision, written, by=by, via=via, at=at)])
+
+
+def add_all(tx: Tx, added: Sequence[Addition]) -> None:
+    """Append an entry to each history of different nodes; see `add`."""
+    if added:
+        tx.put(q("history.add", rows=as_json([_row(one) for one in added])))
 
 
 async def redact(tx: Tx, node: NodeId, revision: str) -> int:
@@ -96,6 +101,21 @@ async def redact(tx: Tx, node: NodeId, revision: str) -> int:
     """
     (rows,) = await tx.fetch(q("history.redact", node=node, revision=revision, marker=REDACTED))
     return len(rows)
+
+
+def _row(one: Addition) -> dict[str, object]:
+    return {
+        "node": one.node,
+        "revision": one.revision,
+        "at": one.at,
+        "verb": one.written.verb,
+        "author": one.by.person,
+        "authored_by_agent": one.by.id if one.by.is_agent else None,
+        "session": one.by.session,
+        "via": one.via,
+        "content": one.written.content,
+        "reason": one.written.reason,
+    }
 
 
 def _first(rows: list[Row]) -> Entry | None:

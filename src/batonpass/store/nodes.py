@@ -14,9 +14,9 @@ from batonpass.core.ids import Instant, NodeId, Resource
 from batonpass.core.node_types import is_dead, is_queueable, resolves_others
 from batonpass.core.nodes import Attribution, Authored, Node, Stamp, Value
 from batonpass.core.queue import rank
-from batonpass.store import commits, leases
+from batonpass.store import leases
 from batonpass.store.base import Reader, Row, Statement, Tx, as_json, q
-from batonpass.store.edges import edges_asked, edges_by_src, put_edges
+from batonpass.store.edges import edges_asked, edges_by_src
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,17 +85,17 @@ async def list_nodes(tx: Reader, wanted: Filter, *, after: str, most: int) -> li
 # --- writing -----------------------------------------------------------------------------------------------------
 
 
-def insert(tx: Tx, node: Node, *, by_person: bool) -> None:
-    """Insert `node`, whose id was locked as `new` and not there, with its edges and its free lease row."""
-    tx.put(q("nodes.insert", row=as_json(_columns(node))))
-    leases.create(tx, [Resource(node.id)])
-    put_edges(tx, node.id, node.authored.edges, by_person=by_person, at=node.created_at)
-    commits.keep(tx, node.id, before=(), after=node.authored.extra.get("commits", ()))
+def insert(tx: Tx, created: Sequence[Node]) -> None:
+    """Insert nodes, whose ids were locked as `new` and not there, with their free lease rows; edges come extra."""
+    if created:
+        tx.put(q("nodes.insert", rows=as_json([_columns(node) for node in created])))
+        leases.create(tx, [Resource(node.id) for node in created])
 
 
-def update(tx: Tx, node: Node) -> None:
-    """Write a locked node's own row; its edges are `store.edges`'."""
-    tx.put(q("nodes.update", row=as_json(_columns(node)), expected=1))
+def update(tx: Tx, changed: Sequence[Node]) -> None:
+    """Write the own rows of different locked nodes."""
+    if changed:
+        tx.put(q("nodes.update", rows=as_json([_columns(node) for node in changed]), expected=len(changed)))
 
 
 # --- rows --------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ What is kept, and what a condition means, is `core.search`'s to say.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -77,17 +77,20 @@ class Stretch:
 # --- keeping ---------------------------------------------------------------------------------------------------------
 
 
-def index(tx: Tx, authored: Authored) -> None:
-    """Write the entry of a node that this transaction has made, or has locked and changed the text of."""
-    found = entry(authored)
-    tx.put(q("search.take_out", node=authored.id))
-    tx.put(q("search.write", node=authored.id, words=found.tokens, counts=as_json(found.counts)))
-    tx.put(q("search.put_in", node=authored.id))
+def index(tx: Tx, created: Iterable[Authored], changed: Iterable[Authored] = ()) -> None:
+    """Write the entries of nodes that this transaction has made, in their order, and of locked ones with a new text."""
+    changed = list(changed)
+    rows = [_row(i, authored) for i, authored in enumerate((*created, *changed))]
+    if changed:
+        tx.put(q("search.take_out", nodes=as_json([authored.id for authored in changed])))
+    if rows:
+        tx.put(q("search.write", rows=as_json(rows)))
+        tx.put(q("search.put_in", nodes=as_json([row["node"] for row in rows])))
 
 
 def forget(tx: Tx, node: NodeId) -> None:
     """Remove the entry of a node that this transaction has locked and deletes."""
-    tx.put(q("search.take_out", node=node))
+    tx.put(q("search.take_out", nodes=as_json([node])))
     tx.put(q("search.forget", node=node))
 
 
@@ -99,8 +102,8 @@ async def read_some(tx: Tx, *, most: int) -> int:
     may do this at once: on PostgreSQL each takes others.
     """
     (rows,) = await tx.fetch(q("search.take_unread", most=most))
-    for node in (await nodes_of(tx, [NodeId(row[0]) for row in rows])).values():
-        index(tx, node.authored)
+    found = await nodes_of(tx, [NodeId(row[0]) for row in rows])
+    index(tx, (), [node.authored for node in found.values()])
     return len(rows)
 
 
@@ -191,6 +194,11 @@ async def _top(reader: Reader) -> int:
 
 def _newest(condition: str, stretch: Stretch, *, most: int) -> Statement:
     return q("search.newest", condition=condition, within=stretch.tokens, low=stretch.low, high=stretch.high, most=most)
+
+
+def _row(i: int, authored: Authored) -> dict[str, object]:
+    found = entry(authored)
+    return {"i": i, "node": authored.id, "words": found.tokens, "counts": as_json(found.counts)}
 
 
 def _counts(text: str) -> dict[str, int]:

@@ -3,6 +3,8 @@
 `Editor.check` asks everything that can refuse a step and changes nothing;
 `Editor.carry_out` writes rows, edges, history and events and refuses nothing.
 So a refused entry of a batch leaves no trace, and what is written is whole.
+What is carried out is kept back (`drafts`), and sent in sets by `Editor.finish`,
+or before a check that reads it.
 """
 
 from __future__ import annotations
@@ -22,14 +24,14 @@ from batonpass.core.kept import Kept
 from batonpass.core.node_types import check_move, require_type, type_of
 from batonpass.core.nodes import Attribution, Authored, Node, Stamp
 from batonpass.core.resolution import Target, completes
-from batonpass.core.search import is_found_alike
 from batonpass.server.services.change import Change
+from batonpass.server.services.drafts import Draft, Drafts
 from batonpass.server.services.principals import require_admin, require_current
 from batonpass.server.services.ranking import Stirred
-from batonpass.store import commits, edges, events, history, inbox, nodes, search, tokens, tombstones
+from batonpass.server.services.surroundings import Surroundings
+from batonpass.store import events, history, nodes, search, tokens, tombstones
 from batonpass.store.base import Retry
-from batonpass.store.edges import inbound_asked, inbound_by_target
-from batonpass.store.history import Written
+from batonpass.store.history import Addition, Written
 from batonpass.store.tombstones import Tombstone
 from batonpass.wire import markdown
 from batonpass.wire.nodes import Cycles
@@ -86,6 +88,10 @@ class Editor:
     restoring: bool = False
     happened: list[events.Event] = field(default_factory=list)
     stirred: Stirred = field(default_factory=Stirred)
+    foreseen: frozenset[NodeId] = frozenset()
+    """What new `blocks` edges may lead to."""
+    around: Surroundings = field(default_factory=Surroundings)
+    drafts: Drafts = field(default_factory=Drafts)
 
     @classmethod
     async def over(
@@ -94,7 +100,7 @@ class Editor:
         ids: Collection[NodeId],
         *,
         new: frozenset[NodeId] = frozenset(),
-        edges: Iterable[tuple[NodeId, Edge]] = (),
+        edges: Sequence[tuple[NodeId, Edge]] = (),
         restoring: bool = False,
         cycles: Cycles = "refuse",
     ) -> Editor:
@@ -115,7 +121,12 @@ class Editor:
         found = await nodes.lock(change.tx, ids, new=new)
         # After the locks, in a statement of its own: who waited for a deletion has to see it.
         gone = await tombstones.tombstones_of(change.tx, (node for node in ids if node not in found))
-        return cls(change, found, gone, new, locks_token, cycles, restoring)
+        foreseen = frozenset(
+            edge.to
+            for src, edge in edges
+            if edge.type == "blocks" and (src not in found or edge not in found[src].authored.edges)
+        )
+        return cls(change, found, gone, new, locks_token, cycles, restoring, foreseen=foreseen)
 
     def require(self, node: NodeId) -> Node:
         """Return a locked node, or raise `NotFound`."""
@@ -141,22 +152,15 @@ class Editor:
     async def carry_out(self, step: Step, deed: Deed) -> Node:
         """Write one checked step and return the node as it is then."""
         node = self._written(step, deed)
+        assert step.before is not None or node.id in self.new, node.id
+        if node.id in self.drafts:
+            await self._send()
         by_person = self.change.caller.principal.is_person and (deed.kept is None or deed.kept.by_person)
-        if step.before is None:
-            assert node.id in self.new, node.id
-            nodes.insert(self.change.tx, node, by_person=by_person)
-        else:
-            nodes.update(self.change.tx, node)
-            had, has = step.before.authored.extra.get("commits", ()), step.after.extra.get("commits", ())
-            commits.keep(self.change.tx, node.id, before=had, after=has)
-            edges.remove_edges(self.change.tx, node.id, step.removed)
-            edges.put_edges(self.change.tx, node.id, step.added, by_person=by_person, at=self.change.now)
-        inbox.follow(self.change.tx, step.before, node)
-        if step.before is None or not is_found_alike(step.before.authored, node.authored):
-            search.index(self.change.tx, node.authored)
-        await points.areach("edge.written")
-        if step.before is None or step.before.revision != node.revision:
-            self._remember(node, Written(deed.verb, markdown.write(node.authored)))
+        at = node.created_at if step.before is None else self.change.now
+        alike = step.before is not None and step.before.revision == node.revision
+        remembered = None if alike else self._remembered(node, Written(deed.verb, markdown.write(node.authored)))
+        self.drafts.add(Draft(step.before, node, step.added, step.removed, by_person, at, remembered))
+        self.around.follow(node.id, step.added, step.removed)
         self._note(node, deed)
         self.stirred.write(
             step.before.authored if step.before is not None else None, step.after, (*step.added, *step.removed)
@@ -167,7 +171,8 @@ class Editor:
     async def bury(self, node: Node, *, reason: str) -> None:
         """Delete a locked node whose tenure has ended: its history gets the act, and a tombstone takes its place."""
         by = self.change.caller.principal
-        self._remember(node, Written(DELETE, reason=reason))
+        await self._send()
+        history.add_all(self.change.tx, [self._remembered(node, Written(DELETE, reason=reason))])
         project = node.authored.project
         stone = Tombstone(node.id, node.authored.type, project, node.revision, self.change.now, by.id, reason)
         tombstones.put_in_place_of_node(self.change.tx, stone)
@@ -178,10 +183,16 @@ class Editor:
         del self.nodes[node.id]
 
     async def finish(self) -> None:
-        """Settle what the steps mean for the queue, and hand over their events, in order."""
+        """Send what is left of the drafts, settle what the steps mean for the queue, and hand over their events."""
+        await self._send()
         self.change.stirred = await self.stirred.settle(self.change.tx, self.change.now)
         events.append(self.change.tx, self.happened, at=self.change.now)
         await points.areach("event.written")
+
+    async def _send(self) -> None:
+        if self.drafts:
+            self.drafts.send(self.change.tx)
+            await points.areach("edge.written")
 
     def _written(self, step: Step, deed: Deed) -> Node:
         before, now = step.before, self.change.now
@@ -216,11 +227,9 @@ class Editor:
             shown_as(caller.principal), self.change.now, "dispatch" if caller.principal.is_agent else caller.door
         )
 
-    def _remember(self, node: Node, written: Written) -> None:
+    def _remembered(self, node: Node, written: Written) -> Addition:
         caller = self.change.caller
-        history.add(
-            self.change.tx, node.id, node.revision, written, by=caller.principal, via=caller.door, at=self.change.now
-        )
+        return Addition(node.id, node.revision, written, by=caller.principal, via=caller.door, at=self.change.now)
 
     def _note(self, node: Node, deed: Deed) -> None:
         self.happened.append(
@@ -262,8 +271,10 @@ class Editor:
         if check_move(kind, old, new, born=born, has_resolver=False) is None:
             return
         assert kind.gate is not None, kind
-        (rows,) = await self.change.tx.fetch(inbound_asked([step.after.id], [kind.gate.edge]))
-        inbound = inbound_by_target(rows)[step.after.id]
+        if not self.around.knows_resolvers:
+            await self._send()
+            await self.around.read_resolvers(self.change.tx, self.nodes.keys() | self.new)
+        inbound = self.around.resolvers_of(step.after.id, kind.gate.edge)
         resolved = completes(Target(step.after.type, old), inbound)
         if (why := check_move(kind, old, new, born=born, has_resolver=resolved)) is not None:
             raise TransitionDenied(why, field="status")
@@ -273,11 +284,13 @@ class Editor:
         new = [(step.after.id, edge.to) for step in steps for edge in step.added if edge.type == "blocks"]
         if not new:
             return []
-        blocks = await edges.downstream(self.change.tx, [dst for _, dst in new])
+        if not self.around.knows_downstream(dst for _, dst in new):
+            await self._send()
+            await self.around.read_downstream(self.change.tx, self.foreseen.union(dst for _, dst in new))
+        blocks = self.around.blocks
         for step in steps:
-            for edge in step.removed:
-                if edge.type == "blocks" and edge.to in blocks[step.after.id]:
-                    blocks[step.after.id].remove(edge.to)
+            removed = {edge.to for edge in step.removed if edge.type == "blocks"}
+            blocks[step.after.id] = [dst for dst in blocks.get(step.after.id, ()) if dst not in removed]
         closed = []
         for src, dst in new:
             if (cycle := find_cycle(src, dst, blocks)) is not None:
@@ -286,7 +299,7 @@ class Editor:
                     why = f"edges: {src} cannot block {dst}, since that closes a cycle: {way}"
                     raise InvalidEdge(why, details=cycle, field="edges")
                 closed.append(f"edges: a cycle of blockers, of which none can be begun before another: {way}")
-            blocks[src].append(dst)
+            blocks[src] = [*blocks.get(src, ()), dst]
         return closed
 
 

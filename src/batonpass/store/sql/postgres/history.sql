@@ -1,9 +1,13 @@
--- name: add(node, revision, at, verb, author, authored_by_agent, session, via, content, reason)!
--- One more entry of a node that is locked, with who made it; of a revision its canonical markdown, of an act nothing.
+-- name: add(rows)!
+-- One more entry of each of some nodes, which are locked, with who made it; of a revision its canonical markdown, of an
+-- act nothing.
 INSERT INTO node_history (node, n, revision, at, verb, author, authored_by_agent, session, via, content, reason)
-SELECT :node::text, coalesce(max(n), 0) + 1, :revision::text, :at::bigint, :verb::text, :author::text,
-    :authored_by_agent::text, :session::text, :via::text, :content::text, :reason::text
-FROM node_history WHERE node = :node::text;
+SELECT node, coalesce((SELECT max(h.n) FROM node_history h WHERE h.node = e.node), 0) + 1,
+    revision, at, verb, author, authored_by_agent, session, via, content, reason
+FROM jsonb_to_recordset(:rows::jsonb) AS e (
+    node text, revision text, at bigint, verb text, author text, authored_by_agent text, session text, via text,
+    content text, reason text
+);
 
 -- name: page(node, before, most)
 -- Entries of a node before the `before`th, newest first.

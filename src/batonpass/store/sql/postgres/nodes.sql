@@ -30,8 +30,8 @@ FROM (
     ORDER BY key
 ) AS keys;
 
--- name: insert(row)!
--- A new node. Its id was locked and found free: one that is there all the same is a bug, and the transaction fails.
+-- name: insert(rows)!
+-- New nodes. Their ids were locked and found free: one that is there all the same is a bug, and the transaction fails.
 INSERT INTO nodes (
     id, type, title, summary, status, date, project, priority, readiness, wake, needed_by, requires, profile, extra, body,
     revision, author, authored_by_agent, session, authored_via, created_at, updated_at,
@@ -43,7 +43,7 @@ SELECT
     revision, author, authored_by_agent, session, authored_via, created_at, updated_at,
     priority_by, priority_at, priority_via, readiness_by, readiness_at, readiness_via, readiness_person,
     born, dead, resolving, queueable, rank
-FROM jsonb_to_record(:row::jsonb) AS n (
+FROM jsonb_to_recordset(:rows::jsonb) AS n (
     id text, type text, title text, summary text, status text, date text, project text, priority text, readiness text,
     wake text, needed_by text, requires text, profile text, extra text, body text, revision text, author text,
     authored_by_agent text, session text, authored_via text, created_at bigint, updated_at bigint,
@@ -51,10 +51,10 @@ FROM jsonb_to_record(:row::jsonb) AS n (
     readiness_person boolean, born bigint, dead boolean, resolving boolean, queueable boolean, rank integer
 );
 
--- name: update(row, expected)
--- A locked node, whole. No row is a bug: the transaction fails.
+-- name: update(rows, expected)
+-- Locked nodes, whole. One that is not there is a bug: the transaction fails.
 WITH n AS (
-    SELECT * FROM jsonb_to_record(:row::jsonb) AS n (
+    SELECT * FROM jsonb_to_recordset(:rows::jsonb) AS n (
         id text, type text, title text, summary text, status text, date text, project text, priority text,
         readiness text, wake text, needed_by text, requires text, profile text, extra text, body text, revision text,
         author text, authored_by_agent text, session text, authored_via text, created_at bigint, updated_at bigint,

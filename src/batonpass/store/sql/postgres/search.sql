@@ -22,18 +22,20 @@ WHERE (:projects::text IS NULL OR project = ANY (ARRAY(SELECT jsonb_array_elemen
 ORDER BY id
 LIMIT :most::bigint;
 
--- name: write(node, words, counts)!
--- A node's entry, whose node is locked: made with it, changed with its text.
-INSERT INTO search_nodes (node, words, counts) VALUES (:node::text, :words::text, :counts::text)
+-- name: write(rows)!
+-- The entries of nodes that are locked, numbered in their order: made with them, changed with their text.
+INSERT INTO search_nodes (node, words, counts)
+SELECT node, words, counts FROM jsonb_to_recordset(:rows::jsonb) AS e (i integer, node text, words text, counts text)
+ORDER BY i
 ON CONFLICT (node) DO UPDATE SET words = excluded.words, counts = excluded.counts;
 
--- name: take_out(node)!
+-- name: take_out(nodes)!
 -- What stood in the index so far. Here the index follows its table.
-SELECT :node::text;
+SELECT :nodes::text;
 
--- name: put_in(node)!
+-- name: put_in(nodes)!
 -- What stands in the index from now on. Here the index follows its table.
-SELECT :node::text;
+SELECT :nodes::text;
 
 -- name: forget(node)!
 -- A node's entry, gone with its node.

@@ -1,9 +1,12 @@
--- name: add(node, revision, at, verb, author, authored_by_agent, session, via, content, reason)!
--- One more entry of a node that is locked, with who made it; of a revision its canonical markdown, of an act nothing.
+-- name: add(rows)!
+-- One more entry of each of some nodes, which are locked, with who made it; of a revision its canonical markdown, of an
+-- act nothing.
 INSERT INTO node_history (node, n, revision, at, verb, author, authored_by_agent, session, via, content, reason)
 SELECT
-    :node, coalesce(max(n), 0) + 1, :revision, :at, :verb, :author, :authored_by_agent, :session, :via, :content, :reason
-FROM node_history WHERE node = :node;
+    value ->> 'node', coalesce((SELECT max(h.n) FROM node_history h WHERE h.node = value ->> 'node'), 0) + 1,
+    value ->> 'revision', value ->> 'at', value ->> 'verb', value ->> 'author', value ->> 'authored_by_agent',
+    value ->> 'session', value ->> 'via', value ->> 'content', value ->> 'reason'
+FROM json_each(:rows);
 
 -- name: page(node, before, most)
 -- Entries of a node before the `before`th, newest first.

@@ -21,8 +21,8 @@ ORDER BY id;
 -- Ids that this transaction may create: nobody else creates them before it ends. The writer's turn is the lock here.
 SELECT 1 WHERE :ids IS NULL;
 
--- name: insert(row)!
--- A new node. Its id was found free in this writer's turn: one that is there all the same is a bug.
+-- name: insert(rows)!
+-- New nodes. Their ids were found free in this writer's turn: one that is there all the same is a bug.
 INSERT INTO nodes (
     id, type, title, summary, status, date, project, priority, readiness, wake, needed_by, requires, profile, extra, body,
     revision, author, authored_by_agent, session, authored_via, created_at, updated_at,
@@ -30,29 +30,31 @@ INSERT INTO nodes (
     born, dead, resolving, queueable, rank
 )
 SELECT
-    :row ->> 'id', :row ->> 'type', :row ->> 'title', :row ->> 'summary', :row ->> 'status', :row ->> 'date',
-    :row ->> 'project', :row ->> 'priority', :row ->> 'readiness', :row ->> 'wake', :row ->> 'needed_by',
-    :row ->> 'requires', :row ->> 'profile', :row ->> 'extra', :row ->> 'body', :row ->> 'revision', :row ->> 'author',
-    :row ->> 'authored_by_agent', :row ->> 'session', :row ->> 'authored_via', :row ->> 'created_at',
-    :row ->> 'updated_at', :row ->> 'priority_by', :row ->> 'priority_at', :row ->> 'priority_via',
-    :row ->> 'readiness_by', :row ->> 'readiness_at', :row ->> 'readiness_via', :row ->> 'readiness_person',
-    :row ->> 'born', :row ->> 'dead', :row ->> 'resolving', :row ->> 'queueable', :row ->> 'rank';
+    value ->> 'id', value ->> 'type', value ->> 'title', value ->> 'summary', value ->> 'status', value ->> 'date',
+    value ->> 'project', value ->> 'priority', value ->> 'readiness', value ->> 'wake', value ->> 'needed_by',
+    value ->> 'requires', value ->> 'profile', value ->> 'extra', value ->> 'body', value ->> 'revision', value ->> 'author',
+    value ->> 'authored_by_agent', value ->> 'session', value ->> 'authored_via', value ->> 'created_at',
+    value ->> 'updated_at', value ->> 'priority_by', value ->> 'priority_at', value ->> 'priority_via',
+    value ->> 'readiness_by', value ->> 'readiness_at', value ->> 'readiness_via', value ->> 'readiness_person',
+    value ->> 'born', value ->> 'dead', value ->> 'resolving', value ->> 'queueable', value ->> 'rank'
+FROM json_each(:rows);
 
--- name: update(row, expected)!
--- A locked node, whole. No row is a bug: the driver counts them.
+-- name: update(rows, expected)!
+-- Locked nodes, whole. One that is not there is a bug: the driver counts them.
 UPDATE nodes SET
-    type = :row ->> 'type', title = :row ->> 'title', summary = :row ->> 'summary', status = :row ->> 'status',
-    date = :row ->> 'date', project = :row ->> 'project', priority = :row ->> 'priority',
-    readiness = :row ->> 'readiness', wake = :row ->> 'wake', needed_by = :row ->> 'needed_by',
-    requires = :row ->> 'requires', profile = :row ->> 'profile', extra = :row ->> 'extra', body = :row ->> 'body',
-    revision = :row ->> 'revision', author = :row ->> 'author', authored_by_agent = :row ->> 'authored_by_agent',
-    session = :row ->> 'session', authored_via = :row ->> 'authored_via', created_at = :row ->> 'created_at',
-    updated_at = :row ->> 'updated_at', priority_by = :row ->> 'priority_by', priority_at = :row ->> 'priority_at',
-    priority_via = :row ->> 'priority_via', readiness_by = :row ->> 'readiness_by',
-    readiness_at = :row ->> 'readiness_at', readiness_via = :row ->> 'readiness_via',
-    readiness_person = :row ->> 'readiness_person', born = :row ->> 'born', dead = :row ->> 'dead',
-    resolving = :row ->> 'resolving', queueable = :row ->> 'queueable', rank = :row ->> 'rank'
-WHERE id = :row ->> 'id' AND :expected > 0;
+    type = r.value ->> 'type', title = r.value ->> 'title', summary = r.value ->> 'summary', status = r.value ->> 'status',
+    date = r.value ->> 'date', project = r.value ->> 'project', priority = r.value ->> 'priority',
+    readiness = r.value ->> 'readiness', wake = r.value ->> 'wake', needed_by = r.value ->> 'needed_by',
+    requires = r.value ->> 'requires', profile = r.value ->> 'profile', extra = r.value ->> 'extra', body = r.value ->> 'body',
+    revision = r.value ->> 'revision', author = r.value ->> 'author', authored_by_agent = r.value ->> 'authored_by_agent',
+    session = r.value ->> 'session', authored_via = r.value ->> 'authored_via', created_at = r.value ->> 'created_at',
+    updated_at = r.value ->> 'updated_at', priority_by = r.value ->> 'priority_by', priority_at = r.value ->> 'priority_at',
+    priority_via = r.value ->> 'priority_via', readiness_by = r.value ->> 'readiness_by',
+    readiness_at = r.value ->> 'readiness_at', readiness_via = r.value ->> 'readiness_via',
+    readiness_person = r.value ->> 'readiness_person', born = r.value ->> 'born', dead = r.value ->> 'dead',
+    resolving = r.value ->> 'resolving', queueable = r.value ->> 'queueable', rank = r.value ->> 'rank'
+FROM json_each(:rows) AS r
+WHERE nodes.id = r.value ->> 'id' AND :expected > 0;
 
 -- name: list(types, status, project, assignee, text, after, most)
 -- Nodes by id. `status` '' means none; `assignee` counts hand-made routing and the lease; `text` is in title or summary.

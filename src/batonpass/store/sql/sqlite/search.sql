@@ -27,19 +27,22 @@ WHERE (:projects IS NULL OR project IN (SELECT value FROM json_each(:projects)))
 ORDER BY id
 LIMIT :most;
 
--- name: write(node, words, counts)!
--- A node's entry, whose node is locked: made with it, changed with its text.
-INSERT INTO search_nodes (node, words, counts) VALUES (:node, :words, :counts)
+-- name: write(rows)!
+-- The entries of nodes that are locked, numbered in their order: made with them, changed with their text.
+INSERT INTO search_nodes (node, words, counts)
+SELECT value ->> 'node', value ->> 'words', value ->> 'counts' FROM json_each(:rows) WHERE true ORDER BY key
 ON CONFLICT (node) DO UPDATE SET words = excluded.words, counts = excluded.counts;
 
--- name: take_out(node)!
+-- name: take_out(nodes)!
 -- What stood in the index so far: it has to be told word for word.
 INSERT INTO search_words (search_words, rowid, words)
-SELECT 'delete', doc, words FROM search_nodes WHERE node = :node AND words IS NOT NULL;
+SELECT 'delete', doc, words FROM search_nodes
+WHERE node IN (SELECT value FROM json_each(:nodes)) AND words IS NOT NULL;
 
--- name: put_in(node)!
--- What stands in the index from now on.
-INSERT INTO search_words (rowid, words) SELECT doc, words FROM search_nodes WHERE node = :node;
+-- name: put_in(nodes)!
+-- What stands in the index from now on, in the order of the numbers.
+INSERT INTO search_words (rowid, words)
+SELECT doc, words FROM search_nodes WHERE node IN (SELECT value FROM json_each(:nodes)) ORDER BY doc;
 
 -- name: forget(node)!
 -- A node's entry, gone with its node.
