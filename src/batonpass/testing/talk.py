@@ -51,7 +51,8 @@ class Line:
         self, method: str, path: str, body: object = None, *, headers: Mapping[str, str] | None = None
     ) -> Reply:
         """Send one request and return its answer; `OSError` or `EOFError` when the connection breaks before it."""
-        if self._streams is None:
+        if self._streams is None or self._streams[0].at_eof():  # servers hang up on who is silent
+            await self.close()
             self._streams = await asyncio.open_connection(HOST, self.port, limit=HEAD_BYTES_MAX)
         reader, writer = self._streams
         try:
