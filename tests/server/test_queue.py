@@ -146,7 +146,8 @@ async def test_an_item_has_every_field_of_its_shape(server: InProcessServer) -> 
             },
             "suggest": "blocked",
             "why": "agent-ready: marked ready by Ada Admin <ada@example.org>; p2 by Ada Admin"
-            " <ada@example.org>; blocked by task-c; due in 10 d; front: 1 of your writes in 7 d; heat: 1 in 30 d; 0 d old",
+            " <ada@example.org>; blocked by task-c; due in 10 d; front: 1 of your writes in 7 d; heat: 1 in 30 d;"
+            " 0 d old",
             "readiness": "agent",
             "readiness_reasons": ["marked ready by Ada Admin <ada@example.org>"],
             "blocked_by": ["task-c"],

@@ -256,7 +256,12 @@ async def test_projects_and_types_narrow_what_is_found(server: InProcessServer) 
 
 async def test_a_project_is_its_grouping_as_in_the_queue(server: InProcessServer) -> None:
     repos = [
-        {**node(name, name), "id": f"repo-{name}", "type": "repo", "edges": [{"type": "grouped-under", "to": "proj-site"}]}
+        {
+            **node(name, name),
+            "id": f"repo-{name}",
+            "type": "repo",
+            "edges": [{"type": "grouped-under", "to": "proj-site"}],
+        }
         for name in ("web", "api")
     ]
     await put(server, {**node("site", "Site"), "id": "proj-site", "type": "project"}, *repos)

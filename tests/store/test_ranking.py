@@ -78,7 +78,7 @@ def fill(url: str) -> None:
     ]
     edges = [(one, "blocks", other, True, BORN) for one, other in itertools.pairwise(ids)]
     history = [(node, n, "r", BORN, "put", f"person-{n}", "") for node in ids for n in (1, 2)]
-    rows = {
+    rows: dict[str, Sequence[tuple[object, ...]]] = {
         "nodes (id, project, type, title, summary, body, revision, created_at, updated_at, born, dead, resolving,"
         " queueable, rank)": nodes,
         "leases (resource)": [(node,) for node in ids],

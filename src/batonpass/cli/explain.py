@@ -30,8 +30,8 @@ def _hints(error: BatonError) -> Iterator[Hint]:
         case errors.Paused():
             yield "baton policy", "what is in force"
             yield "baton resume", "let claims through again; for an admin"
-        case errors.TooManyClaims():
-            yield "baton leases --holder me", "what you hold"
+        case errors.TooManyClaims() | errors.Unknown():
+            yield "baton leases --holder me", "what you hold now"
         case errors.ExecutionBoundary():
             yield "baton queue", "what is free"
         case errors.NotReady():
@@ -41,8 +41,6 @@ def _hints(error: BatonError) -> Iterator[Hint]:
         case errors.Unauthorized():
             yield "baton token save", "store a token, read from standard input"
             yield "baton whoami", "whose token is used"
-        case errors.Unknown():
-            yield "baton leases --holder me", "what you hold now"
         case errors.Unavailable():
             yield "baton status", "is it there again"
         case _:

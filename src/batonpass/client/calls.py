@@ -183,7 +183,7 @@ def _pinned(if_epoch: int | None) -> Repeat:
 # --- the queue -------------------------------------------------------------------------------------------------------
 
 
-def queue_page(
+def queue_page(  # noqa: PLR0913 — one for each parameter of the route
     *,
     project: str | None = None,
     types: Sequence[str] = (),

@@ -81,8 +81,8 @@ IN_QUERIES: Final[dict[str, Parameter]] = {
         "How many seconds to wait when there is nothing yet.", {"type": "integer", "minimum": 0, "maximum": WAIT_S_MAX}
     ),
     "events.page.after": Parameter(
-        "Where to begin: the `next` of the page before, a moment with its offset, or `now`; without it, at the beginning"
-        " of what is kept.",
+        "Where to begin: the `next` of the page before, a moment with its offset, or `now`; without it, at the"
+        " beginning of what is kept.",
         _PLACE,
     ),
     "queue.page.after": Parameter("The `seq` of an earlier answer, to wait for what changes after it.", _PLACE),
