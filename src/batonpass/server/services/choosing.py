@@ -225,8 +225,11 @@ class _Picker:
     async def _claim(self, node: NodeId) -> Taken | None:
         """Judge the item again under its lock, in statements of their own, and only then grant it."""
         now = await self.tx.now()
-        (candidate,) = await queue.candidates(self.tx, [node], now)
+        found = await queue.candidates(self.tx, [node], now)
         await points.areach("next.relocked")
+        if not found:  # deleted since it was looked at; its lease row stays
+            return None
+        (candidate,) = found
         if may_take(candidate, self.taker, self.wish.accept, now) is not None:
             return None
         item = judge(candidate, self.taker, now, Scope())
@@ -244,16 +247,29 @@ class _Picker:
 
 
 async def _again(tx: Tx, taker: Principal, wish: Wish, launched: Resource) -> Taken:
-    """Answer a repeated `next` with the claim its first sending made; its row is locked."""
+    """Answer a repeated `next` with the claim its first sending made; its row is locked.
+
+    `NotReady` when there is no work on that item any more: its claim stands until it is released or lapses.
+    """
     outcome = await decide_within(tx, ask_for(taker, wish, launched))
     if isinstance(outcome, BatonError):
         raise outcome
     (candidate,) = await queue.candidates(tx, [NodeId(launched)], outcome.now)
     item = judge(candidate, taker, outcome.now, Scope(everything=True))
-    assert isinstance(item, Item) or item is Hidden.DORMANT, item
     if isinstance(item, Hidden):
-        raise LeaseLost(f"{launched} sleeps until {candidate.wake}; release it")
+        raise NotReady(f"{launched}, which this launch has claimed, {_no_work(candidate, item)}; release it")
     return Taken(item, outcome)
+
+
+def _no_work(candidate: Candidate, why: Hidden) -> str:
+    """Return what has become of an item that was claimed and that even its holder is not shown."""
+    match why:
+        case Hidden.GONE:
+            return "is resolved or retired"
+        case Hidden.ARCHIVED:
+            return f"was archived with its project {candidate.project}"
+        case _:
+            return f"sleeps until {candidate.wake}"
 
 
 def ask_for(taker: Principal, wish: Wish, resource: Resource) -> Ask:
