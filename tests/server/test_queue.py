@@ -303,6 +303,20 @@ async def test_next_takes_the_best_item_an_agent_may_take(server: InProcessServe
     assert await take(server, seven, accept="open") == {"ok": True, "status": "empty"}
 
 
+async def test_next_takes_the_best_whatever_lane_of_the_index_it_is_in(server: InProcessServer, seven: str) -> None:
+    """One that grows no older, one that does, one that is due: lanes of their own, merged by score."""
+    await put(
+        server,
+        task("ageing", priority="p3", date="2026-05-30"),
+        task("aged", priority="p1", date="2026-01-01"),
+        task("due", priority="p2", date="2026-05-30", needed_by="2026-06-02"),
+    )
+
+    taken = [(await take(server, seven))["item"]["id"] for _ in range(3)]
+
+    assert taken == ["task-aged", "task-due", "task-ageing"]
+
+
 async def test_a_grant_of_next_has_a_minute_until_its_first_renewal(
     server: InProcessServer, seven: str, nine: str, clock: ManualClock
 ) -> None:

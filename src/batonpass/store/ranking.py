@@ -198,13 +198,16 @@ def _heads(narrow: Narrow, lanes: Sequence[int]) -> list[dict[str, object]]:
 def listed(
     rows: Iterable[Row], today: int, *, boosts: Mapping[NodeId, int] | None = None, beside: bool = False
 ) -> Iterator[Listed]:
-    """Yield index rows as items, with their score of today as far as their lane tells it."""
+    """Yield index rows as items, with their score of today as far as their lane tells it.
+
+    What is `beside` says in its first column whether it comes before everything; a lane's row has its head's number there.
+    """
     for first, node, kind, project, lane, place, born, turns, stale in rows:
         units = UNKNOWN
         if lane < ranking.DORMANT and turns > today:
             boost = boosts.get(node, 0) if boosts is not None else 0
             units = ranking.units_on(today, pace=ranking.pace_of(lane), place=place) + boost
-        yield Listed(node, kind, project, lane, units, born, bool(stale), first == 1, beside)
+        yield Listed(node, kind, project, lane, units, born, bool(stale), beside and first == 1, beside)
 
 
 # --- beside the lanes ----------------------------------------------------------------------------------------------
