@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import AbstractAsyncContextManager, ExitStack
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final
@@ -82,6 +82,10 @@ class Pair:
         return {"words": words, **{name: tables[name] for name in KEPT}}
 
 
+def _ended(loop: asyncio.AbstractEventLoop, serving: AbstractAsyncContextManager[InProcessServer]) -> None:
+    loop.run_until_complete(serving.__aexit__(None, None, None))
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """The two servers, at one moment, on either database."""
@@ -101,7 +105,7 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         for url in urls:
             serving = in_process_server(url, clock=ManualClock())
             servers.append(loop.run_until_complete(serving.__aenter__()))
-            stack.callback(lambda serving=serving: loop.run_until_complete(serving.__aexit__(None, None, None)))
+            stack.callback(_ended, loop, serving)
         yield Pair(urls, servers, loop)
 
 
@@ -133,7 +137,8 @@ async def test_a_batch_takes_as_many_statements_however_many_nodes_it_makes(
     server: InProcessServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: Counter[str] = Counter()
-    run, send = sqlite.SqliteReader._run, postgres.PostgresReader._send
+    # No public door tells statements apart.
+    run, send = sqlite.SqliteReader._run, postgres.PostgresReader._send  # noqa: SLF001
 
     def counted_run(self: sqlite.SqliteReader, statement: Statement) -> Any:  # noqa: ANN401 — the driver's cursor
         asked[statement.name] += 1

@@ -10,7 +10,7 @@ from typing import Final
 from batonpass.core import ranking
 from batonpass.core.ids import NodeId, Resource
 from batonpass.core.queue import Kept
-from batonpass.store.base import Statement, Tx, as_json, q
+from batonpass.store.base import Row, Statement, Tx, as_json, q
 
 SPREAD_MAX: Final = 10_000
 """How many items upstream of a change have their score derived anew; further ones keep what they had (a hint, D16)."""
@@ -68,9 +68,13 @@ def note(tx: Tx, names: Iterable[str], what: What) -> None:
     tx.put(q("ranking.note", names=as_json(sorted(names)), what=what))
 
 
-async def take_notes(tx: Tx, *, most: int) -> list[Note]:
-    """Return the oldest notes that nobody else is dealing with."""
-    (rows,) = await tx.fetch(q("ranking.take_notes", most=most))
+def notes_asked(*, most: int) -> Statement:
+    """Ask for the oldest notes that nobody else is dealing with; see `notes_of`."""
+    return q("ranking.take_notes", most=most)
+
+
+def notes_of(rows: Sequence[Row]) -> list[Note]:
+    """Return the answer to `notes_asked`."""
     return [Note(n, name, What(what)) for n, name, what in rows]
 
 

@@ -18,7 +18,7 @@ from batonpass.core.ids import HolderId, Instant, NodeId, Resource
 from batonpass.core.leases import LockedLease
 from batonpass.core.policy import Policy
 from batonpass.core.queue import Candidate, day
-from batonpass.store.base import Reader, Retry, Row, Tx, as_json, q
+from batonpass.store.base import Reader, Retry, Row, Statement, Tx, as_json, q
 from batonpass.store.leases import lease_row, locked_row, policies, policies_asked
 
 NODE_COLUMNS: Final = 25
@@ -38,8 +38,13 @@ async def candidates(tx: Reader, ids: Sequence[NodeId], now: Instant) -> list[Ca
     """Return these nodes with all their facts, in the order of `ids`; what is not a node is left out."""
     if not ids:
         return []
+    return candidates_of(ids, await tx.fetch(*candidates_asked(ids, now)))
+
+
+def candidates_asked(ids: Sequence[NodeId], now: Instant) -> list[Statement]:
+    """Ask for all the facts of these nodes; see `candidates_of`."""
     wanted = as_json(ids)
-    facts, routings, blockers, blocking, questions, findings, policy_rows = await tx.fetch(
+    return [
         q(
             "queue.facts",
             ids=wanted,
@@ -58,7 +63,12 @@ async def candidates(tx: Reader, ids: Sequence[NodeId], now: Instant) -> list[Ca
         q("queue.questions", ids=wanted),
         q("queue.findings", ids=wanted),
         policies_asked(),
-    )
+    ]
+
+
+def candidates_of(ids: Sequence[NodeId], answers: Sequence[Sequence[Row]]) -> list[Candidate]:
+    """Return the answers to `candidates_asked` in the order of `ids`; what is not a node is left out."""
+    facts, routings, blockers, blocking, questions, findings, policy_rows = answers
     in_force = policies(policy_rows)
     by_src: dict[str, list[readiness.Routing]] = defaultdict(list)
     for src, dst, to_agent, by_person in routings:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -34,7 +34,7 @@ from batonpass.core.nodes import Authored
 from batonpass.core.queue import keep
 from batonpass.core.ranking import day_number
 from batonpass.store import items, queue
-from batonpass.store.base import SYSTEM, Fences, Store, Tx, retried
+from batonpass.store.base import SYSTEM, Fences, Row, Statement, Store, Tx, now_asked, retried
 from batonpass.store.items import What
 
 log = logging.getLogger(__name__)
@@ -57,42 +57,63 @@ ARCHIVED: Final = "archived"
 
 @dataclass(slots=True)
 class Stirred:
-    """The nodes that a change has written, and those at the ends of edges it added or took away."""
+    """The nodes that a change has written, those whose change may decide about others, and the ends of their edges."""
 
     written: set[NodeId] = field(default_factory=set)
+    telling: set[NodeId] = field(default_factory=set)
     across: set[NodeId] = field(default_factory=set)
     projects: set[str] = field(default_factory=set)
 
     def write(self, before: Authored | None, after: Authored | None, edges: Iterable[Edge]) -> None:
-        """Note that a node was written, or deleted when there is no `after`, and which of its edges came or went."""
+        """Note that a node was written, or deleted when there is no `after`, and which of its edges came or went.
+
+        Of what stands in a node others only read its status, and that it is there.
+        """
         node = after or before
         assert node is not None, "a node that neither was nor is"
         self.written.add(node.id)
         for edge in edges:
             if edge.type in CARRIES or _asks(node.id) or _asks(edge.to):
                 self.across |= {node.id, edge.to}
+        if before is None or after is None or before.status != after.status:
+            self.telling.add(node.id)
         was, is_ = (one.status if one is not None else None for one in (before, after))
         if node.type in {"repo", "project"} and (was == ARCHIVED) != (is_ == ARCHIVED):
             self.projects.add(node.id.partition("-")[2])
 
     async def settle(self, tx: Tx, now: Instant) -> bool:
         """Derive what the change decides; return whether something is left to be derived after COMMIT."""
-        changed = self.written | self.across
-        if not changed:
-            return False
-        affected = await items.lock_affected(tx, changed, most=FANOUT_MAX + 1)
-        await derive(tx, _queueable(changed.union(affected[:FANOUT_MAX])), now)
         if self.projects:
             items.note(tx, self.projects, What.PROJECT)
-        certain = changed if len(affected) > FANOUT_MAX else self.across
-        (noted,) = await tx.fetch(items.changes_noted(certain, changed - certain))
+        telling = self.telling | self.across
+        if not telling:
+            await derive(tx, _queueable(self.written), now)
+            return False
+        affected = await items.lock_affected(tx, self.written | telling, most=FANOUT_MAX + 1)
+        certain = telling if len(affected) > FANOUT_MAX else self.across
+        note = items.changes_noted(certain, telling - certain)
+        reached = self.written.union(self.across, affected[:FANOUT_MAX])
+        (noted,) = await derive(tx, _queueable(reached), now, beside=[note], locked=True)
         return bool(noted or self.projects)
 
 
-async def derive(tx: Tx, ids: Collection[NodeId], now: Instant) -> None:
-    """Write what the index is to keep of nodes, as they are in this transaction; their rows are locked or new."""
-    candidates = await queue.candidates(tx, sorted(ids), now)
-    items.put(tx, [keep(candidate, now) for candidate in candidates])
+async def derive(
+    tx: Tx, ids: Collection[NodeId], now: Instant, *, beside: Sequence[Statement] = (), locked: bool = False
+) -> list[list[Row]]:
+    """Write what the index is to keep of nodes, as they are once their rows are locked, which may be so already.
+
+    Return the rows of the statements `beside`, which go along.
+    """
+    wanted = sorted(ids)
+    before = [] if locked else [items.lock_asked(wanted)]
+    asked = [*before, *queue.candidates_asked(wanted, now)] if wanted else []
+    if not asked and not beside:
+        return []
+    rows = await tx.fetch(*asked, *beside)
+    if wanted:
+        candidates = queue.candidates_of(wanted, rows[len(before) : len(asked)])
+        items.put(tx, [keep(candidate, now) for candidate in candidates])
+    return rows[len(asked) :]
 
 
 async def refresh(store: Store, *, rounds: int = ROUNDS_MAX) -> bool:
@@ -115,7 +136,8 @@ async def keep_ranking(store: Store) -> None:
     while True:
         try:
             await note_turned(store)
-            await refresh(store, rounds=ROUNDS_OF_HOUSE)
+            if await _is_noted(store):  # a look takes no writer's turn
+                await refresh(store, rounds=ROUNDS_OF_HOUSE)
         except Exception:
             log.exception("ranking.failed")
         await asyncio.sleep(EVERY_S)
@@ -133,25 +155,31 @@ async def note_turned(store: Store) -> None:
 
 
 @retried
-async def _round(store: Store) -> bool:
-    """Deal with the oldest notes in one transaction; return whether there may be more."""
+async def _is_noted(store: Store) -> bool:
     async with store.read() as tx:
         (waiting,) = await tx.fetch(items.any_notes())
-    if not waiting:
-        return False
+    return bool(waiting)
+
+
+@retried
+async def _round(store: Store) -> bool:
+    """Deal with the oldest notes in one transaction; return whether there may be more."""
     async with store.write(SYSTEM, Fences()) as tx:
-        now = await tx.now()
-        notes = await items.take_notes(tx, most=NOTES_MAX)
+        rows, ((now,),) = await tx.fetch(items.notes_asked(most=NOTES_MAX), now_asked(tx.clock))
+        notes = items.notes_of(rows)
+        more = len(notes) == NOTES_MAX
         if wide := [note for note in notes if note.what is not What.ITEM]:
             items.spread(tx, wide)
             items.drop_notes(tx, wide)
-            notes = [note for note in await items.take_notes(tx, most=NOTES_MAX) if note.what is What.ITEM]
-        ids = _queueable({NodeId(note.name) for note in notes})
-        await tx.fetch(items.lock_asked(ids))
-        await derive(tx, ids, now)
-        items.drop_notes(tx, notes)
+            (rows,) = await tx.fetch(items.notes_asked(most=NOTES_MAX))
+            notes = items.notes_of(rows)
+            more = more or len(notes) == NOTES_MAX or any(note.what is not What.ITEM for note in notes)
+            notes = [note for note in notes if note.what is What.ITEM]
+        if notes:
+            await derive(tx, _queueable({NodeId(note.name) for note in notes}), Instant(now))
+            items.drop_notes(tx, notes)
         await points.areach("rank.derived")
-    return bool(notes or wide)
+    return more
 
 
 def _asks(node: NodeId) -> bool:
