@@ -97,9 +97,10 @@ def test_a_topic_takes_what_it_names() -> None:
 
 
 def test_what_may_free_an_item_of_a_project_is_in_its_scope() -> None:
-    web = QueueScope("web")
+    web = QueueScope(frozenset({"web", "shop"}))
 
     assert web.takes(event("lease.released"))
+    assert web.takes(event("lease.released", project="shop"))
     assert web.takes(event("policy.changed", node=None, project=None))
     assert web.takes(event("node.status", project="mail")), "it may have blocked something here"
     assert not web.takes(event("lease.released", project="mail"))
@@ -108,8 +109,8 @@ def test_what_may_free_an_item_of_a_project_is_in_its_scope() -> None:
 
 
 def test_time_passes_for_the_projects_in_which_something_ended() -> None:
-    assert QueueScope("web").passes({"web", None})
-    assert not QueueScope("web").passes({"mail"})
-    assert QueueScope("web").passes(None), "a day has begun"
+    assert QueueScope(frozenset({"web", "shop"})).passes({"web", None})
+    assert not QueueScope(frozenset({"web", "shop"})).passes({"mail"})
+    assert QueueScope(frozenset({"web", "shop"})).passes(None), "a day has begun"
     assert QueueScope().passes({"mail"})
     assert not QueueScope().passes(())

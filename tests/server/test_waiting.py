@@ -263,3 +263,42 @@ async def test_a_token_that_has_ended_while_it_waited_takes_nothing(server: InPr
 
     assert (answer.status_code, answer.json()["error"]["code"]) == (401, "unauthorized")
     assert (await server.ask("GET", "/v1/leases"))["leases"] == []
+
+
+# --- what a project's name stands for ---------------------------------------------------------------------------------
+
+
+async def group(server: InProcessServer, *slugs: str) -> None:
+    """Put repositories, all of one grouping."""
+    under = {"edges": [{"type": "grouped-under", "to": "proj-suite"}]}
+    nodes = [{"id": f"repo-{slug}", "type": "repo", "title": slug, "summary": slug, **under} for slug in slugs]
+    await server.ask("POST", "/v1/nodes", {"nodes": nodes})
+
+
+@pytest.mark.parametrize("asked", ["web", "proj-suite", "repo-mail"])
+async def test_who_waits_for_a_grouping_hears_of_all_its_projects(server: InProcessServer, asked: str) -> None:
+    await group(server, "web", "mail")
+    await put(server, "task-a", project="mail")
+    agent = await server.add_agent("seven")
+    taking = asyncio.create_task(take(server, token=agent, project=asked, accept="ready", wait=30))
+    await until_in_line(server.services.lines)
+
+    await server.ask("POST", "/v1/nodes/task-a/readiness", {"readiness": "agent"})
+
+    assert (await taking)["item"]["id"] == "task-a"
+
+
+async def test_a_page_of_a_grouping_is_answered_when_a_lease_of_any_of_its_projects_goes(
+    server: InProcessServer,
+) -> None:
+    await group(server, "web", "mail")
+    await put(server, "task-a", project="mail")
+    rival = await server.add_person("Rosa")
+    await server.ask("POST", "/v1/nodes/task-a/claim", token=rival)
+    seq = await settled(server, project="web")
+    waiting = asyncio.create_task(page(server, project="web", wait=30, after=seq))
+    await until_waiting(server.services.feed)
+
+    await server.ask("POST", "/v1/nodes/task-a/release", token=rival)
+
+    assert [item["id"] for item in (await waiting)["items"]] == ["task-a"]

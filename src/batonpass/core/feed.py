@@ -141,17 +141,17 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class QueueScope:
-    """What may change a part of the queue: None is all of it.
+    """What may change a part of the queue: the items of some projects; None is all of it.
 
     A node may free one of another project, which it blocked, or take it away.
     A lease is a matter of its own node only; and so, in the queue, is when it ends.
     """
 
-    project: str | None = None
+    projects: frozenset[str] | None = None
 
     def takes(self, event: StoredEvent) -> bool:
         """Whether `event` may change what is in the scope, or for whom."""
-        if self.project is None or event.project in (None, self.project):
+        if self.projects is None or event.project is None or event.project in self.projects:
             return True
         return event.kind in _REACHING
 
@@ -159,7 +159,7 @@ class QueueScope:
         """Whether what time has freed in `projects` may be in the scope."""
         if projects is None:
             return True
-        return bool(projects) if self.project is None else self.project in projects
+        return bool(projects) if self.projects is None else not self.projects.isdisjoint(projects)
 
 
 _REACHING: Final = frozenset({"node.put", "node.status", "node.edge_added", "node.edge_removed", "node.deleted"})

@@ -12,7 +12,6 @@ from starlette.responses import Response
 from batonpass.core.clock import iso
 from batonpass.core.eligibility import Hidden
 from batonpass.core.errors import Invalid
-from batonpass.core.feed import QueueScope
 from batonpass.core.ids import NodeId, PersonId, json_type, parse_label, parse_node_id
 from batonpass.core.node_types import require_type
 from batonpass.core.nodes import parse_slug
@@ -35,7 +34,7 @@ async def page(call: Call) -> Response:
     """Read a page of the queue, best first, with counts of what it hides."""
     asked = _view(call)
     read = functools.partial(call.services.queue.page, call.principal, asked)
-    found, seq = await when_changed(call, QueueScope(asked.project), read)
+    found, seq = await when_changed(call, asked.project, read)
     return reply(_with_inbox(_envelope(found, asked, seq), await _inbox(call, asked)))
 
 

@@ -16,7 +16,6 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from batonpass.core.errors import Invalid
-from batonpass.core.feed import QueueScope
 from batonpass.core.ids import Instant
 from batonpass.server.http.call import Call
 from batonpass.server.services.choosing import Taken, Wish
@@ -95,8 +94,8 @@ class Stream(Response):
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def when_changed(call: Call, scope: QueueScope, read: Callable[[], Awaitable[P]]) -> tuple[P, str]:
-    """Return a page of the queue and the position it shows; with `wait` and `after`, once something has changed.
+async def when_changed(call: Call, project: str | None, read: Callable[[], Awaitable[P]]) -> tuple[P, str]:
+    """Return a page of a project's queue and the position it shows; with `wait` and `after`, once something changed.
 
     The position is taken before the page is read, so what the page does not
     show lies behind it. It may lag: then the next wait ends at once.
@@ -106,6 +105,7 @@ async def when_changed(call: Call, scope: QueueScope, read: Callable[[], Awaitab
         raise Invalid("wait: needs `after`, the `seq` of an earlier answer", field="wait")
     after = feed.parse(text, field="after") if text else None
     if within_s and after is not None:
+        scope = await call.services.queue.scope(project)
         async with place_of(feed, call.request.receive) as place:
             if after.at is None or not await feed.freed(after.at, scope):
                 await place.changed(after.seq, scope, within_s=within_s)
@@ -125,9 +125,10 @@ async def when_there(
         return await attempt(), 0
     timed = _Timed(call, attempt)
     async with place_of(call.services.feed, call.request.receive) as place:
+        scope = await call.services.queue.scope(wish.project)
         key = (call.principal.id, wish.accept, wish.types, wish.exclude, wish.candidates)
         waiter = Waiter(call.principal.id, key, timed, place)
-        taken = await call.services.lines.take(QueueScope(wish.project), waiter, within_s=within_s)
+        taken = await call.services.lines.take(scope, waiter, within_s=within_s)
     return taken, timed.waited_ms
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from batonpass.core.feed import QueueScope
 from batonpass.core.identity import Principal
 from batonpass.core.ids import NodeId
 from batonpass.core.why import Explanation
@@ -10,6 +11,7 @@ from batonpass.server.services.choosing import Taken, Wish
 from batonpass.server.services.paging import Page, View, read_page
 from batonpass.server.services.taking import Taking
 from batonpass.server.services.why import read_why
+from batonpass.store import ranking
 from batonpass.store.base import Store
 
 
@@ -25,6 +27,16 @@ class Queue:
         snapshot = self._store.read_long() if asked.count_all else self._store.read()
         async with snapshot as tx:
             return await read_page(tx, viewer, asked)
+
+    async def scope(self, project: str | None) -> QueueScope:
+        """Return which events and moments may change what is in `project`, its siblings among it (companion 3.1).
+
+        As they are grouped now. Who is grouped anew is heard of; what happens there later, by those who ask later.
+        """
+        if project is None:
+            return QueueScope()
+        async with self._store.read() as tx:
+            return QueueScope(frozenset(await ranking.scope(tx, project)))
 
     async def why(self, asker: Principal, node: NodeId) -> Explanation:
         """Return why a node is or isn't taken, as `asker` sees it."""
