@@ -1,4 +1,8 @@
-"""`python -m bench`: measure, print a table, and with `--json` keep it whole."""
+"""`python -m bench`: measure, print a table, and with `--json` keep it whole.
+
+The groups of `LONG` fill databases with up to a million nodes first: with
+`--quick` they are left out unless `--only` names them.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -17,16 +22,21 @@ import psycopg
 from batonpass.testing.databases import PostgresCluster, postgres_cluster
 from bench import slowdisk
 from bench.figures import Effort, Rounds
+from bench.pickup import PICKUP_SIZE, pickups
 from bench.probes import POSTGRES, SLOW_DISK, SQLITE, Probe
 from bench.report import Report, begin, show
+from bench.scale import NEXT_SIZE, SIZES, Sizes
 from bench.served import Database, seeded_postgres, seeded_sqlite, sqlite_url
+from bench.shapes import BACKLOG, shapes
 from bench.startup import startups
+from bench.worlds import postgres_world, sqlite_world
 
 WHOLE: Final = Effort(rounds=5, seconds=2.0)
 QUICK: Final = Effort(rounds=1, seconds=1.0)
 STARTS: Final = 3
 """How often a command is started in each round."""
-GROUPS: Final = ("claims", "renewals", "bulk", "next", "startup", "slow-disk")
+SHORT: Final = ("claims", "renewals", "bulk", "next", "startup", "slow-disk")
+LONG: Final = ("scale", "pickup", "shapes")
 DATABASES: Final = ("sqlite", "postgres")
 SETTINGS: Final = """
 # As installed, that is with fsync: a commit is on the disk before it is answered.
@@ -44,8 +54,10 @@ def main() -> None:
             report.startups += startups(Path(folder) / "home", times=STARTS * effort.rounds)
         if "sqlite" in asked.databases:
             _sqlite(report, Path(folder), asked.only, effort)
+            _large_sqlite(report, Path(folder), asked, effort)
         if "postgres" in asked.databases:
             _postgres(report, asked.only, effort)
+            _large_postgres(report, asked, effort)
     show(report)
     if asked.json is not None:
         asked.json.write_bytes(msgspec.json.format(msgspec.json.encode(report)) + b"\n")
@@ -55,10 +67,13 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one short round: whether it works, not how fast it is")
     parser.add_argument("--rounds", type=int, help=f"how often everything is measured; {WHOLE.rounds} by default")
-    parser.add_argument("--only", nargs="+", choices=GROUPS, default=GROUPS, help="measure only these")
+    parser.add_argument("--only", nargs="+", choices=(*SHORT, *LONG), help="measure only these")
     parser.add_argument("--databases", nargs="+", choices=DATABASES, default=DATABASES)
+    parser.add_argument("--sizes", nargs="+", type=int, default=SIZES, metavar="NODES", help="of the group `scale`")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
-    return parser.parse_args()
+    asked = parser.parse_args()
+    asked.only = asked.only or (SHORT if asked.quick else (*SHORT, *LONG))
+    return asked
 
 
 def _sqlite(report: Report, folder: Path, groups: Sequence[str], effort: Effort) -> None:
@@ -84,6 +99,41 @@ def _postgres(report: Report, groups: Sequence[str], effort: Effort) -> None:
     with postgres_cluster(SETTINGS) as cluster:
         report.machine.postgres = _version(cluster)
         _measure(report, Rounds(seeded_postgres(cluster), "PostgreSQL"), probes, effort)
+
+
+def _large_sqlite(report: Report, folder: Path, asked: argparse.Namespace, effort: Effort) -> None:
+    label = "SQLite"
+    if "scale" in asked.only:
+        sizes = [sqlite_world(folder, size, twin=size == NEXT_SIZE) for size in asked.sizes]
+        _scale(report, Sizes(label, sizes), effort)
+    if "pickup" in asked.only:
+        report.pickups += pickups(sqlite_world(folder / "pickup", PICKUP_SIZE).database, label)
+    if "shapes" in asked.only:
+        report.shapes += shapes(sqlite_world(folder / "shapes", BACKLOG, shapes=True), label)
+
+
+def _large_postgres(report: Report, asked: argparse.Namespace, effort: Effort) -> None:
+    label = "PostgreSQL"
+    if not set(asked.only) & set(LONG):
+        return
+    with postgres_cluster(SETTINGS) as cluster:
+        report.machine.postgres = _version(cluster)
+        if "scale" in asked.only:
+            with ExitStack() as stack:
+                worlds = (postgres_world(cluster, size, twin=size == NEXT_SIZE) for size in asked.sizes)
+                _scale(report, Sizes(label, [stack.enter_context(world) for world in worlds]), effort)
+        if "pickup" in asked.only:
+            with postgres_world(cluster, PICKUP_SIZE) as world:
+                report.pickups += pickups(world.database, label)
+        if "shapes" in asked.only:
+            with postgres_world(cluster, BACKLOG, shapes=True) as world:
+                report.shapes += shapes(world, label)
+
+
+def _scale(report: Report, sizes: Sizes, effort: Effort) -> None:
+    report.seedings += sizes.seedings()
+    report.memory += sizes.measure(effort)
+    report.scaled += sizes.figures()
 
 
 def _measure(report: Report, rounds: Rounds, probes: Sequence[Probe], effort: Effort) -> None:

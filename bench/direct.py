@@ -1,6 +1,6 @@
 """The limit on SQLite: sqlite3 in one loop, writing the rows a verb writes, with a commit each.
 
-    python -m bench.direct DATABASE claim|renew SECONDS > result.json
+    python -m bench.direct DATABASE claim|renew|take SECONDS [CELLS] > result.json
 
 It works on a copy of the seeded database, so the indexes are the same, with
 the settings the server uses: a write-ahead log, and a flush at each commit.
@@ -8,6 +8,7 @@ the settings the server uses: a write-ahead log, and a flush at each commit.
 
 from __future__ import annotations
 
+import functools
 import sqlite3
 import sys
 import time
@@ -16,7 +17,9 @@ from typing import Final
 
 import msgspec
 
-from bench.seed import CLAIMED, HELD, SESSION, Pool
+from batonpass.core.ids import NodeId
+from bench.seed import AGENTS, CLAIMED, HELD, SESSION
+from bench.world import plain_item
 
 LOCK: Final = "SELECT version FROM leases WHERE resource = ?"
 CLAIM: Final = """
@@ -36,6 +39,7 @@ WHERE resource = :resource AND version = :version
 
 
 Verb = Callable[[sqlite3.Connection, int], None]
+"""Does the writes of request number n."""
 
 
 class Direct(msgspec.Struct):
@@ -47,23 +51,27 @@ class Direct(msgspec.Struct):
 
 def claim(connection: sqlite3.Connection, number: int) -> None:
     """Do what a granted claim does to the rows."""
-    _write(connection, CLAIMED, number, CLAIM, EVENT)
+    _write(connection, CLAIMED.node(number % CLAIMED.count), number, CLAIM, EVENT)
 
 
 def renew(connection: sqlite3.Connection, number: int) -> None:
     """Do what a renewal does to its row."""
-    _write(connection, HELD, number, RENEW)
+    _write(connection, HELD.node(number % HELD.count), number, RENEW)
 
 
-def _write(connection: sqlite3.Connection, pool: Pool, number: int, *statements: str) -> None:
-    resource = pool.node(number % pool.count)
+def take(connection: sqlite3.Connection, number: int, *, cells: int) -> None:
+    """Do what a claim of an item of a world of so many cells does to the rows."""
+    _write(connection, plain_item(number % cells), number, CLAIM, EVENT)
+
+
+def _write(connection: sqlite3.Connection, resource: NodeId, number: int, *statements: str) -> None:
     connection.execute("BEGIN IMMEDIATE")
     ((version,),) = connection.execute(LOCK, (resource,)).fetchall()
     values = {
         "resource": resource,
         "version": version,
         "now": time.time_ns() // 1000,
-        "holder": f"agent-bench-{number % pool.agents}",
+        "holder": f"agent-bench-{number % AGENTS}",
         "owner": "person-bench",
         "session": SESSION,
     }
@@ -91,8 +99,9 @@ def run(database: str, verb: Verb, seconds: float) -> Direct:
 
 def main() -> None:
     """Run what the arguments say and print how it went."""
-    database, verb, seconds = sys.argv[1:]
-    sys.stdout.buffer.write(msgspec.json.encode(run(database, VERBS[verb], float(seconds))))
+    database, name, seconds, *cells = sys.argv[1:]
+    verb = VERBS[name] if name in VERBS else functools.partial(take, cells=int(cells[0]))
+    sys.stdout.buffer.write(msgspec.json.encode(run(database, verb, float(seconds))))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import msgspec
 from bench.direct import Direct
 from bench.seed import AGENTS, CLAIMED, HELD
 from bench.served import Database
+from bench.world import CELL, PLAIN
 
 CLIENTS: Final = 32
 BY: Final = {"sqlite": "sqlite3", "postgres": "pgbench"}
@@ -31,18 +32,26 @@ def rate(database: Database, verb: str, seconds: float, *, environ: Mapping[str,
     return _pgbench(database.twin, verb, seconds)
 
 
-def _direct(file: str, verb: str, seconds: float, environ: Mapping[str, str]) -> float:
-    argv = [sys.executable, "-m", "bench.direct", file, verb, str(seconds)]
+def rate_in_world(database: Database, cells: int, seconds: float) -> float:
+    """Return how often a second items of a world of so many cells are claimed and committed."""
+    if database.dialect == "sqlite":
+        return _direct(database.twin, "take", seconds, os.environ, str(cells))
+    return _pgbench(database.twin, "take", seconds, cells=cells, cell=CELL, plain=PLAIN)
+
+
+def _direct(file: str, verb: str, seconds: float, environ: Mapping[str, str], *more: str) -> float:
+    argv = [sys.executable, "-m", "bench.direct", file, verb, str(seconds), *more]
     done = subprocess.run(argv, env=environ, stdout=subprocess.PIPE, check=True)
     direct = msgspec.json.decode(done.stdout, type=Direct)
     return direct.ops / direct.seconds
 
 
-def _pgbench(url: str, verb: str, seconds: float) -> float:
+def _pgbench(url: str, verb: str, seconds: float, **more: int) -> float:
     argv = [
         *(str(_programs() / "pgbench"), "--no-vacuum", "--protocol=prepared", f"--client={CLIENTS}", "--jobs=2"),
         *(f"--time={max(1, round(seconds))}", f"--file={HERE / f'{verb}.sql'}", f"--define=agents={AGENTS}"),
         f"--define=nodes={(CLAIMED if verb == 'claim' else HELD).count}",
+        *(f"--define={name}={value}" for name, value in more.items()),
         url,
     ]
     done = subprocess.run(argv, capture_output=True, text=True, check=True)

@@ -40,6 +40,8 @@ class Job(msgspec.Struct):
     first: int = 0
     cycle: int | None = None
     """Numbers run from `first` to `first + cycle` and begin again; None never begins again."""
+    most: int | None = None
+    """After so many requests it is over, whatever the time: of few nodes only so many can be taken."""
 
 
 class Result(msgspec.Struct):
@@ -137,7 +139,7 @@ class Load:
 
     def next_request(self) -> bytes | None:
         """Return the next request, or None when the time is over."""
-        if time.perf_counter() > self.ends:
+        if time.perf_counter() > self.ends or self.sent == self.job.most:
             return None
         number = next(self.numbers)
         self.sent += 1
@@ -147,8 +149,8 @@ class Load:
         return f"{self.job.method} {self.job.path.replace('{i}', str(number))} HTTP/1.1\r\n{head}".encode()
 
     def answered(self, sent_at: float, *, ok: bool) -> None:
-        """Count one answer, unless it was asked for in the grace at the beginning."""
-        if sent_at - self.started < GRACE_S:
+        """Count one answer, unless it was asked for in the grace at the beginning; of a few requests all count."""
+        if sent_at - self.started < GRACE_S and self.job.most is None:
             return
         if ok:
             self.latencies.append(time.perf_counter() - sent_at)

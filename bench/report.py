@@ -15,7 +15,10 @@ from rich.table import Table
 
 from batonpass import __version__
 from bench.figures import Figure, Memory
+from bench.pickup import Pickup
 from bench.probes import ME
+from bench.scale import Scaled, Seeding
+from bench.shapes import Shape
 from bench.startup import Startup
 
 
@@ -41,6 +44,10 @@ class Report(msgspec.Struct):
     memory: list[Memory]
     startups: list[Startup]
     skipped: list[str]
+    seedings: list[Seeding]
+    scaled: list[Scaled]
+    pickups: list[Pickup]
+    shapes: list[Shape]
 
 
 def machine() -> Machine:
@@ -57,15 +64,23 @@ def machine() -> Machine:
 
 def begin(command: str) -> Report:
     """Return a report with nothing in it yet."""
-    return Report(__version__, command, machine(), [], [], [], [])
+    return Report(__version__, command, machine(), *([] for _ in range(8)))
 
 
 def show(report: Report) -> None:
     """Print `report` for a person."""
-    console = Console(width=120)
+    console = Console(width=140)
     console.print(_about(report))
     if report.figures:
         console.print(_figures(report.figures))
+    for database in dict.fromkeys(scaled.database for scaled in report.scaled):
+        console.print(_scaled([scaled for scaled in report.scaled if scaled.database == database]))
+    if report.pickups:
+        console.print(_pickups(report.pickups))
+    if report.shapes:
+        console.print(_shapes(report.shapes))
+    for seeding in report.seedings:
+        console.print(f"{seeding.database}: filled with {seeding.nodes:,} nodes in {seeding.seconds:,.0f} s")
     for startup in report.startups:
         console.print(
             f"{startup.command}: {startup.seconds:.2f} s (aim {startup.aim_s:.2f}{_mark(ok=startup.ok)};"
@@ -90,10 +105,7 @@ def _about(report: Report) -> str:
 
 
 def _figures(figures: list[Figure]) -> Table:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    table.add_column("asked", no_wrap=True)
-    for name in ("conns", "per s", "p50 ms", "p99 ms", "server µs", "beside", "per s", "ratio", "aim"):
-        table.add_column(name, justify="right", no_wrap=True)
+    table = _table("asked", "conns", "per s", "p50 ms", "p99 ms", "server µs", "beside", "per s", "ratio", "aim")
     for before, figure in zip([None, *figures], figures, strict=False):
         if before is None or before.database != figure.database:
             table.add_section()
@@ -114,6 +126,65 @@ def _row(figure: Figure) -> Iterator[str]:
     yield "\n".join(f"{beside.rate:,.0f}" for beside in figure.beside)
     yield "\n".join(f"{beside.ratio:.2f}" for beside in figure.beside)
     yield "\n".join("" if b.aim is None else f"{b.aim:.2f}{_mark(ok=b.ok)}" for b in figure.beside)
+
+
+def _scaled(rows: list[Scaled]) -> Table:
+    """Return the table of one database: for each size the time of half the requests, and of all but a hundredth."""
+    sizes = [f"{size.nodes:,}" for size in rows[0].sizes]
+    table = _table(rows[0].database, "conns", *(f"{size} p50 p99 ms" for size in sizes), "server ms", "p99 ×", "aim")
+    for row in rows:
+        times = (f"{size.p50_ms:.1f} {size.p99_ms:6.1f}" for size in row.sizes)
+        growth = "" if row.growth is None else f"{row.growth:.1f}"
+        table.add_row(
+            row.what, str(row.connections), *times, f"{row.sizes[-1].server_us / 1000:.1f}", growth, _scaled_aim(row)
+        )
+    return table
+
+
+def _scaled_aim(row: Scaled) -> str:
+    aims = []
+    if row.growth_aim is not None:
+        aims.append(f"×{row.growth_aim:.0f}, <{row.p99_ms_aim:.0f} ms")
+    if row.beside is not None and row.beside_aim is not None:
+        aims.append(f"{row.beside:.2f} of claims, {row.beside_aim:.2f}")
+    return "; ".join(aims) + _mark(ok=row.ok)
+
+
+def _pickups(rows: list[Pickup]) -> Table:
+    table = _table(
+        "picked up", "workers", "p50 ms", "p99 ms", "aim", "with the write", "server ms", "MiB before", "meanwhile"
+    )
+    for row in rows:
+        table.add_row(
+            f"{row.database}: {row.what}",
+            f"{row.workers:,}",
+            f"{row.delays.p50_ms:.1f}",
+            f"{row.delays.p99_ms:.1f}",
+            f"<{row.p99_ms_aim:.0f}{_mark(ok=row.ok)}",
+            f"{row.delays.whole_p50_ms:.1f} {row.delays.whole_p99_ms:6.1f}",
+            f"{row.server_ms:.1f}",
+            f"{row.before_mib:.0f}",
+            f"{row.memory_mib:.0f}",
+        )
+    return table
+
+
+def _shapes(rows: list[Shape]) -> Table:
+    table = _table("written", "call ms", "slowest", "page ms", "slowest")
+    for before, row in zip([None, *rows], rows, strict=False):
+        if before is None or before.database != row.database:
+            table.add_section()
+            table.add_row(f"[bold]{row.database}[/]")
+        table.add_row(row.what, *(f"{ms:.1f}" for ms in (row.call_ms, row.call_ms_max, row.page_ms, row.page_ms_max)))
+    return table
+
+
+def _table(first: str, *others: str) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    table.add_column(first, no_wrap=True)
+    for name in others:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
 
 
 def _mark(*, ok: bool | None) -> str:

@@ -64,10 +64,10 @@ class Fleet(msgspec.Struct):
 def seed(admin: Client, token: str) -> Fleet:
     """Make agents, nodes and the leases that are held for long, and return the tokens."""
     admin.put_policy("*", PolicyRequest(max_claims=MAX_CLAIMS))
-    fleet = Fleet(token, [_agent(admin, number) for number in range(AGENTS)])
+    fleet = Fleet(token, [agent_of(admin, number) for number in range(AGENTS)])
     for pool in (CLAIMED, QUEUED, HELD, BULK):
         _fill(admin, pool)
-    for number, agent in enumerate(_clients(admin.server, fleet)):
+    for number, agent in enumerate(clients_of(admin.server, fleet)):
         for nodes in filter(None, (HELD.of_agent(number), BULK.of_agent(number))):
             reply = agent.claim_many(nodes)
             assert not reply.failed, reply.failed[0]
@@ -76,11 +76,11 @@ def seed(admin: Client, token: str) -> Fleet:
 
 def give_back(server: str, fleet: Fleet) -> None:
     """Release what the last measurement claimed, as each agent would."""
-    for agent in _clients(server, fleet):
+    for agent in clients_of(server, fleet):
         agent.release_held(session=SESSION)
 
 
-def _clients(server: str, fleet: Fleet) -> Iterator[Client]:
+def clients_of(server: str, fleet: Fleet) -> Iterator[Client]:
     """Yield each agent's client, all on the same connections."""
     with httpx.HTTPTransport() as transport:
         for secret in fleet.agents:
@@ -88,7 +88,8 @@ def _clients(server: str, fleet: Fleet) -> Iterator[Client]:
                 yield client
 
 
-def _agent(admin: Client, number: int) -> str:
+def agent_of(admin: Client, number: int) -> str:
+    """Make an agent, and return a token for it."""
     agent = agent_id_for(f"bench-{number}")
     admin.add_agent(label=f"bench {number}", id_=agent)
     return admin.mint_standing_token(agent).token
