@@ -36,11 +36,14 @@ class Moments:
 
     def begin(self, now: Instant) -> None:
         """Tell of what ends after `now`, or from where it was left off: too much is told rather than too little."""
-        self._told, self._next = self._told or now, Instant(0)
+        self._told, self._next = now if self._told is None else min(self._told, now), Instant(0)
 
     async def passed(self, now: Instant) -> Collection[str | None] | None:
         """Return in which projects something has ended since the last call; None for all of them: a day has begun."""
-        told, self._told = self._told, max(now, self._told or now)
+        told, self._told = self._told, now
+        if told is not None and now < told:  # the clock was set back, and the time until then passes once more
+            await self._look_ahead(now)
+            return ()
         if self.stale and time.monotonic() - self._asked_s > AGAIN_S:
             await self._look_ahead(told or now)
         if now < self._next:
