@@ -35,7 +35,7 @@ artifact        art-,spec-    - - in-review,approved,merged,released,done,active
 norm            norm-         - - -
 correction      corr-         - - active,applied
 briefing        brief-        - - -
-workflow        workflow-     q - proposed,active,retired
+workflow        wf-,workflow- q - proposed,active,retired
 workflow-run    run-          q - running,held,succeeded,failed,cancelled
 factory         factory-      - - proposed,active,retired
 gate            gate-         - - proposed,active,retired

@@ -147,7 +147,7 @@ NODE_TYPES: Final[Mapping[str, NodeType]] = MappingProxyType(
                 required=("target",),
             ),
             NodeType("briefing", ("brief-",), traversable=False),
-            NodeType("workflow", ("workflow-",), queueable=True, statuses=_words("proposed active retired")),
+            NodeType("workflow", ("wf-", "workflow-"), queueable=True, statuses=_words("proposed active retired")),
             NodeType(
                 "workflow-run",
                 ("run-",),
