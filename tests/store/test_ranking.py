@@ -51,12 +51,8 @@ STATEMENTS: Final[Mapping[str, Mapping[str, object]]] = {
     "ranking.note_changes": {"certain": ONE, "perhaps": ONE},
     "ranking.spread_changes": {"names": ONE, "depth": 8, "most": 9},
     "ranking.take_notes": {"most": 9},
-    "queue.facts": {"ids": ONE, "heat_since": 5, "heat_most": 9, "cold_before": 5},
-    "queue.routings": {"ids": ONE},
+    "queue.facts": {"ids": ONE, "heat_since": 5, "heat_most": 9, "cold_before": 5, "depth": 8, "most": 800},
     "queue.blockers": {"ids": ONE},
-    "queue.blocking": {"ids": ONE, "depth": 8, "most": 800},
-    "queue.questions": {"ids": ONE},
-    "queue.findings": {"ids": ONE},
     "queue.outcomes": {"ids": ONE, "weak": '["resolves"]'},
     "queue.pick": {"ids": ONE},
 }

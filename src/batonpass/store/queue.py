@@ -6,11 +6,12 @@ reads its facts here, in the snapshot it answers from or under the item's lock.
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Final
+
+import msgspec
 
 from batonpass.core import ranking, readiness
 from batonpass.core.clock import micros
@@ -19,9 +20,9 @@ from batonpass.core.leases import LockedLease
 from batonpass.core.policy import Policy
 from batonpass.core.queue import Candidate, day
 from batonpass.store.base import Reader, Retry, Row, Statement, Tx, as_json, q
-from batonpass.store.leases import lease_row, locked_row, policies, policies_asked
+from batonpass.store.leases import Policies, lease_row, locked_row, policies, policies_asked
 
-NODE_COLUMNS: Final = 25
+NODE_COLUMNS: Final = 30
 """How many columns of a facts row are the node's; the lease's follow."""
 HEAT_WITHIN: Final = timedelta(days=30)
 HEAT_MAX: Final = 1000
@@ -32,61 +33,52 @@ WEAK_EDGES: Final = ("resolves", "answers", "relates-to", "derived-from", "menti
 CYCLE_DEPTH_MAX: Final = 16
 CYCLE_NODES_MAX: Final = 1000
 """How far up a ring of blockers is followed; a longer one is not recognized as one, and blocks all the same."""
+_NOTHING: Final = "[]"
+_names: Final = msgspec.json.Decoder(list[str]).decode
+_ids: Final = msgspec.json.Decoder(list[NodeId]).decode
+_routings: Final = msgspec.json.Decoder(list[tuple[NodeId, bool | int, bool | int]]).decode
 
 
-async def candidates(tx: Reader, ids: Sequence[NodeId], now: Instant) -> list[Candidate]:
-    """Return these nodes with all their facts, in the order of `ids`; what is not a node is left out."""
+async def candidates(
+    tx: Reader, ids: Sequence[NodeId], now: Instant, *, in_force: Policies | None = None
+) -> list[Candidate]:
+    """Return these nodes with all their facts, in the order of `ids`; what is not a node is left out.
+
+    The policies `in_force` are read along, unless they are known in this snapshot or under these locks.
+    """
     if not ids:
         return []
-    return candidates_of(ids, await tx.fetch(*candidates_asked(ids, now)))
+    if in_force is None:
+        return candidates_of(ids, await tx.fetch(*candidates_asked(ids, now)))
+    (facts,) = await tx.fetch(_facts_asked(ids, now))
+    return _candidates(ids, facts, in_force)
 
 
 def candidates_asked(ids: Sequence[NodeId], now: Instant) -> list[Statement]:
     """Ask for all the facts of these nodes; see `candidates_of`."""
-    wanted = as_json(ids)
-    return [
-        q(
-            "queue.facts",
-            ids=wanted,
-            heat_since=now - micros(HEAT_WITHIN),
-            heat_most=HEAT_MAX,
-            cold_before=now - micros(COLD_AFTER),
-        ),
-        q("queue.routings", ids=wanted),
-        q("queue.blockers", ids=wanted),
-        q(
-            "queue.blocking",
-            ids=wanted,
-            depth=ranking.BLOCKING_DEPTH_MAX,
-            most=ranking.BLOCKING_DEPTH_MAX * ranking.BLOCKING_MAX,
-        ),
-        q("queue.questions", ids=wanted),
-        q("queue.findings", ids=wanted),
-        policies_asked(),
-    ]
+    return [_facts_asked(ids, now), policies_asked()]
 
 
 def candidates_of(ids: Sequence[NodeId], answers: Sequence[Sequence[Row]]) -> list[Candidate]:
     """Return the answers to `candidates_asked` in the order of `ids`; what is not a node is left out."""
-    facts, routings, blockers, blocking, questions, findings, policy_rows = answers
-    in_force = policies(policy_rows)
-    by_src: dict[str, list[readiness.Routing]] = defaultdict(list)
-    for src, dst, to_agent, by_person in routings:
-        by_src[src].append(readiness.Routing(NodeId(dst), bool(to_agent), bool(by_person)))
-    blocked_by, asked, found = _grouped(blockers), _grouped(questions), _grouped(findings)
-    blocks = {row[0]: min(row[1], ranking.BLOCKING_MAX) for row in blocking}
-    by_id = {
-        row[0]: _candidate(
-            row,
-            routings=by_src[row[0]],
-            blocked_by=blocked_by[row[0]],
-            blocking=blocks[row[0]],
-            questions=asked[row[0]],
-            findings=found[row[0]],
-            policy=in_force.for_project(row[4]),
-        )
-        for row in facts
-    }
+    facts, in_force = answers
+    return _candidates(ids, facts, policies(in_force))
+
+
+def _facts_asked(ids: Sequence[NodeId], now: Instant) -> Statement:
+    return q(
+        "queue.facts",
+        ids=as_json(ids),
+        heat_since=now - micros(HEAT_WITHIN),
+        heat_most=HEAT_MAX,
+        cold_before=now - micros(COLD_AFTER),
+        depth=ranking.BLOCKING_DEPTH_MAX,
+        most=ranking.BLOCKING_DEPTH_MAX * ranking.BLOCKING_MAX,
+    )
+
+
+def _candidates(ids: Sequence[NodeId], facts: Sequence[Row], in_force: Policies) -> list[Candidate]:
+    by_id = {row[0]: _candidate(row, in_force.for_project(row[4])) for row in facts}
     return [by_id[node] for node in ids if node in by_id]
 
 
@@ -153,19 +145,11 @@ def _grouped(rows: Iterable[Row]) -> dict[str, list[NodeId]]:
     return groups
 
 
-def _candidate(
-    row: Row,
-    *,
-    routings: Sequence[readiness.Routing],
-    blocked_by: Sequence[NodeId],
-    blocking: int,
-    questions: Sequence[NodeId],
-    findings: Sequence[NodeId],
-    policy: Policy,
-) -> Candidate:
+def _candidate(row: Row, policy: Policy) -> Candidate:
     (node, kind, title, status, project, priority, priority_by, priority_via, born, wake, needed_by) = row[:11]
     profile, requires, stamp, stamp_by, stamp_person, dead, superseded, resolved = row[11:19]
-    archived, execution, heat, edges, stale_edges, cold_neighbors = row[19:NODE_COLUMNS]
+    archived, execution, heat, edges, stale_edges, cold_neighbors = row[19:25]
+    routings, blocked_by, blocking, questions, findings = row[25:NODE_COLUMNS]
     lease = lease_row(row[NODE_COLUMNS:]) if row[NODE_COLUMNS] is not None else None
     return Candidate(
         id=NodeId(node),
@@ -183,18 +167,21 @@ def _candidate(
         lease=lease,
         ready=readiness.Facts(
             node_type=kind,
-            requires=json.loads(requires),
+            requires=_names(requires),
             consent=readiness.Consent(stamp_by or "", bool(stamp_person)) if stamp is not None else None,
-            routings=routings,
-            open_questions=questions,
+            routings=[
+                readiness.Routing(to, bool(to_agent), bool(by_person))
+                for to, to_agent, by_person in _routings(routings or _NOTHING)
+            ],
+            open_questions=_ids(questions or _NOTHING),
             lapses=lease.lapses if lease is not None else 0,
             lapse_limit=policy.lapse_limit,
             agents_may_ready=policy.agents_may_ready,
         ),
         paused=policy.paused is not None,
-        blocked_by=tuple(blocked_by),
-        blocking=blocking,
-        findings=tuple(findings),
+        blocked_by=tuple(_ids(blocked_by or _NOTHING)),
+        blocking=min(blocking, ranking.BLOCKING_MAX),
+        findings=tuple(_ids(findings or _NOTHING)),
         resolved=bool(resolved),
         retired=bool(dead) or bool(superseded),
         archived=bool(archived),

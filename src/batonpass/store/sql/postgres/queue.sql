@@ -1,6 +1,10 @@
--- name: facts(ids, heat_since, heat_most, cold_before)
--- Everything of these nodes that their place in the queue depends on, with their lease rows. LIMIT 1 and not EXISTS for
--- what resolves one: of that a plan may be made that reads every resolver there is.
+-- name: facts(ids, heat_since, heat_most, cold_before, depth, most)
+-- Everything of these nodes that their place in the queue depends on, with their lease rows. Each thing is looked up for
+-- one node at a time, so that no plan reads a whole table for a few. The lists are JSON, NULL or empty where there is
+-- nothing: hand-made `assigned` edges (to whom, whether that is an agent, whether a person wrote it), live blockers,
+-- open questions one hop away in either direction, open findings that ride on it. An end's prefix is looked at before
+-- anything is read of it: a hub may have thousands. The live nodes downstream over `blocks` are counted as far as `depth`;
+-- one may be reached once for each depth, so telling a hundred apart takes `most` of a hundred times that.
 SELECT
     n.id, n.type, n.title, n.status, n.project, n.priority, n.priority_by, n.priority_via, n.born, n.wake, n.needed_by,
     n.profile, n.requires, n.readiness, n.readiness_by, n.readiness_person, n.dead OR NOT n.queueable,
@@ -11,67 +15,60 @@ SELECT
     (SELECT count(*) FROM (
         SELECT 1 FROM node_history h WHERE h.node = n.id AND h.n > 1 AND h.at > :heat_since::bigint LIMIT :heat_most::bigint
     ) AS lately),
-    (SELECT count(*) FROM edges o WHERE o.src = n.id),
-    (SELECT count(*) FROM edges o LEFT JOIN nodes t ON t.id = o.dst WHERE o.src = n.id
-        AND (t.id IS NULL OR EXISTS (SELECT 1 FROM edges s WHERE s.dst = o.dst AND s.type = 'supersedes'))),
-    (SELECT count(*) FROM edges o JOIN nodes t ON t.id = o.dst WHERE o.src = n.id AND t.updated_at < :cold_before::bigint),
+    around.edges, around.stale, around.cold,
+    (SELECT json_agg(json_build_array(dst, to_agent, by_person))::text FROM (
+        SELECT e.dst, coalesce(t.type = 'agent', false) AS to_agent, e.by_person FROM edges e LEFT JOIN nodes t ON t.id = e.dst
+        WHERE e.src = n.id AND e.type = 'assigned' ORDER BY e.dst
+    ) AS few),
+    (SELECT json_agg(blocker)::text FROM (SELECT blocker FROM live_blockers WHERE target = n.id ORDER BY blocker) AS few),
+    (
+        WITH RECURSIVE down (id, depth) AS (
+            SELECT e.dst, 1 FROM edges e
+            JOIN nodes t ON t.id = e.dst
+            WHERE e.src = n.id AND e.type = 'blocks' AND NOT t.dead AND NOT EXISTS (SELECT 1 FROM edges s WHERE s.dst = t.id AND s.type = 'supersedes')
+              AND NOT EXISTS (SELECT 1 FROM live_resolutions r WHERE r.target = t.id)
+            UNION
+            SELECT e.dst, d.depth + 1 FROM down d
+            JOIN edges e ON e.src = d.id AND e.type = 'blocks'
+            JOIN nodes t ON t.id = e.dst
+            WHERE d.depth < :depth::integer AND NOT t.dead AND NOT EXISTS (SELECT 1 FROM edges s WHERE s.dst = t.id AND s.type = 'supersedes')
+              AND NOT EXISTS (SELECT 1 FROM live_resolutions r WHERE r.target = t.id)
+        )
+        SELECT count(DISTINCT id) FROM (SELECT id FROM down WHERE id <> n.id LIMIT :most::bigint) AS few
+    ),
+    (SELECT json_agg(id)::text FROM (
+        SELECT q.id FROM edges e JOIN nodes q ON q.id = e.src
+        WHERE e.dst = n.id AND substr(e.src, 1, 9) = 'question-' AND NOT q.dead
+          AND NOT EXISTS (SELECT 1 FROM edges s WHERE s.dst = q.id AND s.type = 'supersedes')
+          AND NOT EXISTS (SELECT 1 FROM live_resolutions r WHERE r.target = q.id)
+        UNION
+        SELECT q.id FROM edges e JOIN nodes q ON q.id = e.dst
+        WHERE e.src = n.id AND substr(e.dst, 1, 9) = 'question-' AND NOT q.dead
+          AND NOT EXISTS (SELECT 1 FROM edges s WHERE s.dst = q.id AND s.type = 'supersedes')
+          AND NOT EXISTS (SELECT 1 FROM live_resolutions r WHERE r.target = q.id)
+        ORDER BY 1
+    ) AS few),
+    (SELECT json_agg(id)::text FROM (
+        SELECT f.id FROM edges e JOIN nodes f ON f.id = e.src
+        WHERE e.dst = n.id AND e.type = 'relates-to' AND e.src >= 'find-' AND e.src < 'find.' AND NOT f.dead ORDER BY f.id
+    ) AS few),
     l.resource, l.kind, l.holder, l.holder_name, l.owner, l.session, l.dispatch, l.epoch, l.version, l.claimed_at,
     l.granted_at, l.expires_at, l.lapses, l.run_token, l.acquired_under, l.taken_from, l.provisional
 FROM nodes n
+CROSS JOIN LATERAL (
+    SELECT count(*) AS edges,
+        count(*) FILTER (WHERE t.id IS NULL OR EXISTS (SELECT 1 FROM edges s WHERE s.dst = o.dst AND s.type = 'supersedes')) AS stale,
+        count(*) FILTER (WHERE t.updated_at < :cold_before::bigint) AS cold
+    FROM edges o
+    LEFT JOIN nodes t ON t.id = o.dst
+    WHERE o.src = n.id
+) AS around
 LEFT JOIN leases l ON l.resource = n.id
 WHERE n.id = ANY (ARRAY(SELECT jsonb_array_elements_text(:ids::jsonb)));
-
--- name: routings(ids)
--- Hand-made `assigned` edges: to whom, whether that is an agent, whether a person wrote it.
-SELECT e.src, e.dst, coalesce(t.type = 'agent', false), e.by_person
-FROM edges e
-LEFT JOIN nodes t ON t.id = e.dst
-WHERE e.type = 'assigned' AND e.src = ANY (ARRAY(SELECT jsonb_array_elements_text(:ids::jsonb)))
-ORDER BY e.src, e.dst;
 
 -- name: blockers(ids)
 -- The live blockers of these nodes.
 SELECT target, blocker FROM live_blockers WHERE target = ANY (ARRAY(SELECT jsonb_array_elements_text(:ids::jsonb))) ORDER BY target, blocker;
-
--- name: blocking(ids, depth, most)
--- How many live nodes there are downstream of each of these over `blocks`, as far as `depth`; a node may be reached once
--- for each depth, so whoever wants to tell a hundred apart has to look at `most` of a hundred times the depth.
-SELECT i.id, (
-    WITH RECURSIVE down (id, depth) AS (
-        SELECT e.dst, 1 FROM edges e
-        JOIN nodes t ON t.id = e.dst
-        WHERE e.src = i.id AND e.type = 'blocks' AND NOT t.dead AND NOT EXISTS (SELECT 1 FROM edges s WHERE s.dst = t.id AND s.type = 'supersedes')
-          AND NOT EXISTS (SELECT 1 FROM live_resolutions r WHERE r.target = t.id)
-        UNION
-        SELECT e.dst, d.depth + 1 FROM down d
-        JOIN edges e ON e.src = d.id AND e.type = 'blocks'
-        JOIN nodes t ON t.id = e.dst
-        WHERE d.depth < :depth::integer AND NOT t.dead AND NOT EXISTS (SELECT 1 FROM edges s WHERE s.dst = t.id AND s.type = 'supersedes')
-          AND NOT EXISTS (SELECT 1 FROM live_resolutions r WHERE r.target = t.id)
-    )
-    SELECT count(DISTINCT id) FROM (SELECT id FROM down WHERE id <> i.id LIMIT :most::bigint) AS few
-)
-FROM jsonb_array_elements_text(:ids::jsonb) AS i (id);
-
--- name: questions(ids)
--- Open questions one hop away from these nodes, in either direction. The ends are told by their prefix before anything
--- is read: a hub may have thousands.
-SELECT e.dst, q.id FROM edges e JOIN nodes q ON q.id = e.src
-WHERE e.dst = ANY (ARRAY(SELECT jsonb_array_elements_text(:ids::jsonb))) AND substr(e.src, 1, 9) = 'question-'
-  AND NOT q.dead AND NOT EXISTS (SELECT 1 FROM edges s WHERE s.dst = q.id AND s.type = 'supersedes')
-  AND NOT EXISTS (SELECT 1 FROM live_resolutions r WHERE r.target = q.id)
-UNION
-SELECT e.src, q.id FROM edges e JOIN nodes q ON q.id = e.dst
-WHERE e.src = ANY (ARRAY(SELECT jsonb_array_elements_text(:ids::jsonb))) AND substr(e.dst, 1, 9) = 'question-'
-  AND NOT q.dead AND NOT EXISTS (SELECT 1 FROM edges s WHERE s.dst = q.id AND s.type = 'supersedes')
-  AND NOT EXISTS (SELECT 1 FROM live_resolutions r WHERE r.target = q.id)
-ORDER BY 1, 2;
-
--- name: findings(ids)
--- Open findings that ride on these nodes.
-SELECT e.dst, f.id FROM edges e JOIN nodes f ON f.id = e.src
-WHERE e.type = 'relates-to' AND e.src >= 'find-' AND e.src < 'find.' AND NOT f.dead AND e.dst = ANY (ARRAY(SELECT jsonb_array_elements_text(:ids::jsonb)))
-ORDER BY e.dst, f.id;
 
 -- name: outcomes(ids, weak)
 -- What was written about these nodes and says more than that it was: artifacts and decisions with an edge onto them that
