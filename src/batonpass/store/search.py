@@ -28,8 +28,8 @@ SAMPLE: Final = 512
 """Among how many of the newest nodes words are counted: enough to tell a rare word from a common one."""
 STRETCH_BITS: Final = (10, 13, 16, 19, 22)
 """Stretches are of 2 to the power of these; the index has a token for each. Growing eightfold, few are ever read."""
-IDS_LOOKED_AT_MAX: Final = 1000
-"""How many ids with one beginning are looked at. All of them are found by their words as well."""
+IDS_LOOKED_AT_MAX: Final = 100
+"""How many ids with one beginning are looked at: a page of them. All of them are found by their words as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +49,6 @@ class Worded:
 
     node: NodeId
     counts: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Hit:
-    """A node for which a condition holds, and the number under which it was filed."""
-
-    doc: int
-    node: NodeId
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,23 +102,24 @@ async def read_some(tx: Tx, *, most: int) -> int:
 # --- searching -------------------------------------------------------------------------------------------------------
 
 
-async def found(reader: Reader, conditions: Sequence[str], *, most: int) -> list[list[Hit]]:
-    """Return for each condition the `most` newest nodes that it holds for, newest first."""
-    hits: list[list[Hit]] = [[] for _ in conditions]
+async def found(reader: Reader, conditions: Sequence[str], *, most: int) -> list[list[int]]:
+    """Return for each condition the numbers of the `most` newest nodes that it holds for, newest first."""
+    docs: list[list[int]] = [[] for _ in conditions]
     for stretch in stretches(await _top(reader)):
-        open_ones = [at for at, found in enumerate(hits) if len(found) < most]
+        open_ones = [at for at, found in enumerate(docs) if len(found) < most]
         if not open_ones:
             break
-        asked = [_newest(conditions[at], stretch, most=most - len(hits[at])) for at in open_ones]
+        asked = [_newest(conditions[at], stretch, most=most - len(docs[at])) for at in open_ones]
         for at, rows in zip(open_ones, await reader.fetch(*asked), strict=True):
-            hits[at] += [Hit(doc, NodeId(node)) for doc, node in rows]
-    return hits
+            docs[at] += [row[0] for row in rows]
+    return docs
 
 
-async def by_id(
-    reader: Reader, typed: str, *, projects: Sequence[str], types: Sequence[str], most: int
-) -> list[NodeId]:
-    """Return the nodes whose ids `typed` is or begins, in the order of their ids."""
+async def by_id(reader: Reader, typed: str, *, projects: Sequence[str], types: Sequence[str]) -> list[int]:
+    """Return the numbers of the nodes whose ids `typed` is or begins, in the order of their ids.
+
+    Of the first `IDS_LOOKED_AT_MAX` that it begins, those of the projects and types.
+    """
     (rows,) = await reader.fetch(
         q(
             "search.by_id",
@@ -135,10 +128,16 @@ async def by_id(
             projects=as_json(projects) if projects else None,
             types=as_json(types) if types else None,
             looked=IDS_LOOKED_AT_MAX,
-            most=most,
         )
     )
-    return [NodeId(row[0]) for row in rows]
+    return [row[0] for row in rows]
+
+
+async def named(reader: Reader, docs: Sequence[int]) -> list[NodeId]:
+    """Return the nodes with these numbers, in their order."""
+    (rows,) = await reader.fetch(q("search.named", docs=as_json(docs)))
+    by_doc = {doc: NodeId(node) for doc, node in rows}
+    return [by_doc[doc] for doc in docs]
 
 
 async def unread(reader: Reader, *, most: int) -> int:
@@ -182,8 +181,8 @@ async def holding(reader: Reader, words: Collection[str], *, most: int) -> list[
     """
     if not words:
         return []
-    (hits,) = await found(reader, [any_word(sorted(words))], most=most)
-    (rows,) = await reader.fetch(q("search.counts_of", docs=as_json([hit.doc for hit in hits])))
+    (docs,) = await found(reader, [any_word(sorted(words))], most=most)
+    (rows,) = await reader.fetch(q("search.counts_of", docs=as_json(docs)))
     return [Worded(NodeId(node), _counts(counts)) for node, counts in rows]
 
 

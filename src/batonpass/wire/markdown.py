@@ -101,7 +101,12 @@ def fields(authored: Authored) -> dict[str, object]:
 
 def revision(authored: Authored) -> str:
     """Return the node's revision: hex SHA-1 of its canonical markdown (D12)."""
-    return hashlib.sha1(write(authored).encode(), usedforsecurity=False).hexdigest()
+    return revision_of(write(authored))
+
+
+def revision_of(text: str) -> str:
+    """Return the revision of the node whose canonical markdown is `text`."""
+    return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
 
 
 def raw(node: Node, *, claim: Claim | None = None) -> str:

@@ -151,14 +151,15 @@ class Editor:
 
     async def carry_out(self, step: Step, deed: Deed) -> Node:
         """Write one checked step and return the node as it is then."""
-        node = self._written(step, deed)
+        text = markdown.write(step.after)
+        node = self._written(step, deed, revision=markdown.revision_of(text))
         assert step.before is not None or node.id in self.new, node.id
         if node.id in self.drafts:
             await self._send()
         by_person = self.change.caller.principal.is_person and (deed.kept is None or deed.kept.by_person)
         at = node.created_at if step.before is None else self.change.now
         alike = step.before is not None and step.before.revision == node.revision
-        remembered = None if alike else self._remembered(node, Written(deed.verb, markdown.write(node.authored)))
+        remembered = None if alike else self._remembered(node, Written(deed.verb, text))
         self.drafts.add(Draft(step.before, node, step.added, step.removed, by_person, at, remembered))
         self.around.follow(node.id, step.added, step.removed)
         self._note(node, deed)
@@ -194,12 +195,12 @@ class Editor:
             self.drafts.send(self.change.tx)
             await points.areach("edge.written")
 
-    def _written(self, step: Step, deed: Deed) -> Node:
+    def _written(self, step: Step, deed: Deed, *, revision: str) -> Node:
         before, now = step.before, self.change.now
         attribution = before.attribution if before is not None and not deed.authors else self._attribution()
         node = Node(
             step.after,
-            markdown.revision(step.after),
+            revision,
             attribution,
             created_at=before.created_at if before is not None else now,
             updated_at=now,

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from batonpass.core import search as law
-from batonpass.core.ids import NodeId
 from batonpass.core.nodes import Node
 from batonpass.core.search import FOUND_MAX, Question
 from batonpass.store import ranking, search
@@ -72,7 +71,7 @@ class Search:
                     return Page((), 0, more=False)
             unread = await search.unread(tx, most=UNREAD_COUNTED_MAX)
             order = await _order(tx, asked)
-            shown = order[offset : offset + limit]
+            shown = await search.named(tx, order[offset : offset + limit])
             nodes = await nodes_of(tx, shown)
         items = tuple(_found(asked, nodes[node]) for node in shown if node in nodes)
         return Page(items, min(len(order), FOUND_MAX), more=offset + limit < len(order), unread=unread)
@@ -91,26 +90,26 @@ async def _read_some(store: Store) -> int:
         return await search.read_some(tx, most=READ_AT_ONCE)
 
 
-async def _order(tx: Reader, asked: Question) -> Sequence[NodeId]:
-    """Return what is found, the best first, one more than is counted if there are more.
+async def _order(tx: Reader, asked: Question) -> Sequence[int]:
+    """Return the numbers of what is found, the best first, one more than is counted if there are more.
 
     Words that are only begun are looked for last, and not at all when there is
     enough without them: they may complete to much of the graph.
     """
     most = FOUND_MAX + 1
     *exact, begun = law.tiers(asked)
-    order = dict.fromkeys(await _named(tx, asked, most=most))
+    order = dict.fromkeys(await _named(tx, asked))
     for conditions in (exact, [begun]):
         if len(order) < most:
-            by_tier = await search.found(tx, conditions, most=most)
-            order |= dict.fromkeys(hit.node for tier in by_tier for hit in tier)
+            for docs in await search.found(tx, conditions, most=most):
+                order |= dict.fromkeys(docs)
     return list(order)[:most]
 
 
-async def _named(tx: Reader, asked: Question, *, most: int) -> list[NodeId]:
+async def _named(tx: Reader, asked: Question) -> list[int]:
     if asked.id is None:
         return []
-    return await search.by_id(tx, asked.id, projects=asked.projects, types=asked.types, most=most)
+    return await search.by_id(tx, asked.id, projects=asked.projects, types=asked.types)
 
 
 def _found(asked: Question, node: Node) -> Found:

@@ -3,24 +3,29 @@
 SELECT coalesce(max(doc), 0) FROM search_nodes;
 
 -- name: newest(condition, within, low, high, most)
--- The newest nodes of a stretch of numbers for which a condition on tokens holds. `within` names the stretch by tokens,
+-- The newest numbers of a stretch for whose nodes a condition on tokens holds. `within` names the stretch by tokens,
 -- so that the index reads no further than it reaches; it may begin before `low` and end behind `high`. Materialized:
 -- the tokens alone decide the way; a walk along the numbers may look shorter, and would make the tokens of every node.
 WITH found AS MATERIALIZED (
-    SELECT doc, node FROM search_nodes
+    SELECT doc FROM search_nodes
     WHERE batonpass_tokens(words, doc) @@ ('(' || :condition::text || ') & (' || :within::text || ')')::tsquery
 )
-SELECT doc, node FROM found WHERE doc >= :low::bigint AND doc < :high::bigint ORDER BY doc DESC LIMIT :most::bigint;
+SELECT doc FROM found WHERE doc >= :low::bigint AND doc < :high::bigint ORDER BY doc DESC LIMIT :most::bigint;
 
--- name: by_id(begins, ends, projects, types, looked, most)
--- The first nodes from one id up to another, in the order of their ids, of the first so many that lie there.
-SELECT id FROM (
+-- name: by_id(begins, ends, projects, types, looked)
+-- Of the first so many nodes from one id up to another those of some projects and types, in the order of their ids.
+SELECT s.doc FROM (
     SELECT id, project, type FROM nodes WHERE id >= :begins::text AND id < :ends::text ORDER BY id LIMIT :looked::bigint
 ) AS near
+JOIN search_nodes s ON s.node = near.id
 WHERE (:projects::text IS NULL OR project = ANY (ARRAY(SELECT jsonb_array_elements_text(:projects::jsonb))))
   AND (:types::text IS NULL OR type = ANY (ARRAY(SELECT jsonb_array_elements_text(:types::jsonb))))
-ORDER BY id
-LIMIT :most::bigint;
+ORDER BY near.id;
+
+-- name: named(docs)
+-- The nodes that were filed under some numbers.
+SELECT doc, node FROM search_nodes
+WHERE doc = ANY (ARRAY(SELECT jsonb_array_elements_text(:docs::jsonb)::bigint));
 
 -- name: write(rows)!
 -- The entries of nodes that are locked, numbered in their order: made with them, changed with their text.

@@ -3,29 +3,28 @@
 SELECT coalesce(max(doc), 0) FROM search_nodes;
 
 -- name: newest(condition, within, low, high, most)
--- The newest nodes of a stretch of numbers for which a condition on tokens holds. The condition comes in PostgreSQL's
--- form; no token has a character that is replaced here. `within` says what `low` and `high` say. CROSS: the index first.
-SELECT f.doc, n.node
-FROM (
-    SELECT rowid AS doc FROM search_words
-    WHERE search_words MATCH replace(replace(replace(replace(replace(
-            :condition, ':*', ' *'), '~''', ''' *'), '''', '"'), '&', 'AND'), '|', 'OR')
-      AND rowid >= :low AND rowid < :high AND :within IS NOT NULL
-    ORDER BY rowid DESC
-    LIMIT :most
-) AS f
-CROSS JOIN search_nodes n ON n.doc = f.doc
-ORDER BY f.doc DESC;
+-- The newest numbers of a stretch for whose nodes a condition on tokens holds. The condition comes in PostgreSQL's form;
+-- no token has a character that is replaced here. `within` says what `low` and `high` say.
+SELECT rowid FROM search_words
+WHERE search_words MATCH replace(replace(replace(replace(replace(
+        :condition, ':*', ' *'), '~''', ''' *'), '''', '"'), '&', 'AND'), '|', 'OR')
+  AND rowid >= :low AND rowid < :high AND :within IS NOT NULL
+ORDER BY rowid DESC
+LIMIT :most;
 
--- name: by_id(begins, ends, projects, types, looked, most)
--- The first nodes from one id up to another, in the order of their ids, of the first so many that lie there.
-SELECT id FROM (
+-- name: by_id(begins, ends, projects, types, looked)
+-- Of the first so many nodes from one id up to another those of some projects and types, in the order of their ids.
+SELECT s.doc FROM (
     SELECT id, project, type FROM nodes WHERE id >= :begins AND id < :ends ORDER BY id LIMIT :looked
 ) AS near
+CROSS JOIN search_nodes s ON s.node = near.id
 WHERE (:projects IS NULL OR project IN (SELECT value FROM json_each(:projects)))
   AND (:types IS NULL OR type IN (SELECT value FROM json_each(:types)))
-ORDER BY id
-LIMIT :most;
+ORDER BY near.id;
+
+-- name: named(docs)
+-- The nodes that were filed under some numbers.
+SELECT doc, node FROM search_nodes WHERE doc IN (SELECT value FROM json_each(:docs));
 
 -- name: write(rows)!
 -- The entries of nodes that are locked, numbered in their order: made with them, changed with their text.
