@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 from tests.server.test_queue import put, take, task
 
+from batonpass.store import postgres, sqlite
 from batonpass.store import taking as stored
+from batonpass.store.base import Reader, Row, Statement
 from batonpass.testing import points
 from batonpass.testing.server import InProcessServer
 from batonpass.testing.waits import until_gathered
@@ -17,6 +20,8 @@ from batonpass.testing.waits import until_gathered
 pytestmark = pytest.mark.anyio
 
 AGENTS = 12
+QUESTIONS_MAX = 6
+"""The clock, who reserves, what has lapsed, the head of the queue; then the locks, and the facts under them."""
 
 
 @pytest.fixture
@@ -156,3 +161,27 @@ async def test_a_broken_fence_refuses_its_own_call_only(server: InProcessServer,
     assert (refused.status_code, refused.json()["error"]["code"]) == (409, "lease_lost")
     assert item_of(taken) is not None
     assert item_of(await take(server, crowd[2])) is not None, "what the refused call was shown is still free"
+
+
+async def test_one_alone_takes_an_item_in_six_questions(
+    server: InProcessServer, crowd: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await put(server, task("a"), task("b"))
+    await take(server, crowd[0])
+    asked: list[list[str]] = []
+
+    def counting(fetch: Callable[..., Awaitable[list[list[Row]]]]) -> Callable[..., Awaitable[list[list[Row]]]]:
+        async def counted(self: Reader, *statements: Statement) -> list[list[Row]]:
+            asked.append([statement.name for statement in statements])
+            return await fetch(self, *statements)
+
+        return counted
+
+    # No public door tells round trips apart.
+    for reader in (postgres.PostgresReader, sqlite.SqliteReader):
+        monkeypatch.setattr(reader, "fetch", counting(reader.fetch))
+    answer = await take(server, crowd[1])
+
+    assert answer["status"] == "claimed"
+    of_next = [names for names in asked if "tokens.known" not in names]
+    assert len(of_next) <= QUESTIONS_MAX, of_next

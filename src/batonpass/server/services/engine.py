@@ -118,6 +118,12 @@ def along(clock: Clock, asks: Sequence[Ask]) -> list[Statement]:
     ]
 
 
+def read_at(tx: Tx) -> Instant:
+    """Return the moment of `along`, which was read under the locks: the set is decided at it."""
+    ((now,),) = tx.along[0 if len(tx.along) == OF_ANY_VERB else 1]
+    return Instant(now)
+
+
 async def decide_within(tx: Tx, ask: Ask, *, marks: bool = True) -> Outcome:
     """Decide one ask inside a transaction that has locked its row already: a status that claims, `queue/next`.
 
@@ -133,13 +139,13 @@ async def decide_in(tx: Tx, asks: Sequence[Ask], *, marks: bool = True) -> list[
     """Decide `asks` under the locks `tx` holds, and hand over what they change."""
     await points.areach("lease.clock_read")
     if len(tx.along) == OF_ANY_VERB:
-        ((now,),), nodes, policies = tx.along
+        _, nodes, policies = tx.along
         obstacles, counts, used = [], [], []
     else:
-        _, ((now,),), nodes, policies, obstacles, counts, *used = tx.along
+        _, _, nodes, policies, obstacles, counts, *used = tx.along
     board = _Board(
         tx=tx,
-        now=Instant(now),
+        now=read_at(tx),
         nodes=leases.nodes(nodes),
         policies=leases.policies(policies),
         obstacles=leases.obstacles(obstacles),

@@ -30,9 +30,9 @@ from batonpass.core.ranking import day_number, lanes
 from batonpass.server.services.change import Caller
 from batonpass.server.services.choosing import NEVER_TAKEN, TAKEN_FROM, Chooser, Taken, Wish, ask_for
 from batonpass.server.services.coalesce import ALONE, Alone, Coalescer
-from batonpass.server.services.engine import Done, along, decide_in
+from batonpass.server.services.engine import Done, along, decide_in, read_at
 from batonpass.store import fences, leases, queue, ranking, taking
-from batonpass.store.base import Fences, Reader, Store, Tx, Writer, retried
+from batonpass.store.base import Fences, Reader, Store, Tx, Writer, now_asked, retried
 from batonpass.store.leases import Policies
 from batonpass.store.ranking import Narrow, Walk
 
@@ -167,7 +167,7 @@ class Taking:
             await points.areach("next.picked")
             known = taking.launched(tx.along[1]) if launches else frozenset()
             tx.along = tx.along[len(first) :]
-            now = await tx.now()
+            now = read_at(tx)
             facts = {one.id: one for one in await queue.candidates(tx, list(shown.values()), now)}
             await points.areach("next.relocked")
             bench = _Bench(tx, now, known, facts)
@@ -209,9 +209,8 @@ class _Look:
     @classmethod
     async def begin(cls, tx: Reader, offered: Iterable[NodeId]) -> _Look:
         """Read the clock and who pauses."""
-        now = await tx.now()
-        (rows,) = await tx.fetch(leases.policies_asked())
-        return cls(tx, now, leases.policies(rows), set(offered))
+        ((now,),), rows = await tx.fetch(now_asked(tx.clock), leases.policies_asked())
+        return cls(tx, Instant(now), leases.policies(rows), set(offered))
 
     async def show(self, wants: Sequence[Want]) -> _Shown:
         """Return what each is shown: in order of arrival the best that is left of its part of the queue."""
