@@ -15,6 +15,7 @@ from batonpass.server.services.lines import BATONS_MAX, MISSES_MAX
 from batonpass.server.services.queue import Queue
 from batonpass.testing.callers import calling
 from batonpass.testing.clock import ManualClock
+from batonpass.testing.points import held
 from batonpass.testing.server import InProcessServer
 from batonpass.testing.waits import until_in_line, until_waiting
 
@@ -195,6 +196,50 @@ async def test_an_event_wakes_as_many_as_it_feeds_in_the_order_in_which_they_cam
 
     items = [(await task)["item"]["id"] for task in waiting]
     assert len(set(items)) == AGENTS * EACH, "none was handed out twice, and nobody went without"
+
+
+async def test_who_comes_is_not_served_before_those_who_wait_however_slow_they_are(server: InProcessServer) -> None:
+    """On a busy server whoever is back from work would otherwise get what there is, and the line nothing."""
+    items = 5
+    early = items + BATONS_MAX + 1
+    tokens = [await server.add_agent(f"mill-{n}", standing=True) for n in range(early + 1)]
+    waiting = []
+    for n, token in enumerate(tokens[:early]):
+        waiting.append(asyncio.create_task(take(server, token=token, wait=60)))
+        await until_in_line(server.services.lines, requests=n + 1)
+
+    async with held("next.chosen") as door:
+        await put(server, *(f"task-{n}" for n in range(items)))
+        await door.reached()
+        late = asyncio.create_task(take(server, token=tokens[early], wait=60))
+        await until_in_line(server.services.lines, requests=early + 1)
+    async with asyncio.timeout(20):
+        while sum(task.done() for task in waiting) < items:
+            pending = [task for task in waiting if not task.done()]
+            await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+
+    assert not late.done()
+    await put(server, *(f"task-{n}" for n in range(items, early + 1)))
+    async with asyncio.timeout(20):
+        taken = await asyncio.gather(*waiting, late)
+    assert len({answer["item"]["id"] for answer in taken}) == early + 1
+
+
+async def test_who_comes_while_others_wait_in_vain_is_served_at_once(server: InProcessServer) -> None:
+    """There may be something for it alone: the others take no incident, or are not whom it is routed to."""
+    tokens = [await server.add_agent(f"mill-{n}", standing=True) for n in range(MISSES_MAX + BATONS_MAX + 1)]
+    await put(server, "task-a")
+    waiting = []
+    for n, token in enumerate(tokens[1:]):
+        waiting.append(asyncio.create_task(take(server, token=token, wait=60, types=["incident"])))
+        await until_in_line(server.services.lines, requests=n + 1)
+
+    async with asyncio.timeout(5):
+        served = await take(server, token=tokens[0], wait=60)
+
+    assert served["item"]["id"] == "task-a"
+    server.services.feed.stop()
+    assert {answer["status"] for answer in await asyncio.gather(*waiting)} == {"empty"}
 
 
 async def test_h5_a_client_that_has_gone_takes_nothing(server: InProcessServer) -> None:

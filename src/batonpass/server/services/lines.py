@@ -13,6 +13,11 @@ agent, or left out of another's wish. So the baton goes on behind `MISSES_MAX`
 misses in a row, only slower, until everybody has had it; those who have
 something routed to them come first. Every event begins at the front again.
 
+Who comes while others wait joins the end, and has a first try of its own once
+those before it are done or have found nothing: whoever is back from its work
+would otherwise be served before those who have waited all the while, and on a
+busy server nobody else would.
+
 Tries are made by the line, not by the handler that waits: a client that goes
 never cuts off a claim in the middle of its COMMIT. One that is known to be gone
 is passed over; what one takes that goes during its try has its horizon of a
@@ -38,8 +43,6 @@ from batonpass.store.lines import routed
 
 T = TypeVar("T")
 
-HEAD_START_S: Final = 0.05
-"""How long one who comes lets those go first who are about to be fed."""
 BATONS_MAX: Final = 4
 """How many of one line try at the same time, when there is enough."""
 MISSES_MAX: Final = 8
@@ -62,9 +65,16 @@ class Waiter(Generic[T]):
     answer: asyncio.Future[T] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     resting: asyncio.Event = field(default_factory=asyncio.Event)
     pause: Paused | None = None
+    tried: bool = False
+    """Whether it has tried at all."""
+
+    def __post_init__(self) -> None:
+        """Rest, as long as nobody lets it try."""
+        self.resting.set()
 
     async def tries(self) -> bool:
         """Try once, and return whether it is answered: it took something, or was refused."""
+        self.tried = True
         self.resting.clear()
         try:
             taken = await self.attempt()
@@ -95,6 +105,7 @@ class Line(Generic[T]):
     def __init__(self, routed: Routed) -> None:
         self._routed = routed
         self._waiters: dict[Waiter[T], None] = {}
+        self._untried: dict[Waiter[T], None] = {}
         self._due: deque[Waiter[T]] = deque()
         self._missed: set[Hashable] = set()
         self._misses = 0
@@ -107,18 +118,17 @@ class Line(Generic[T]):
         """How many wait here."""
         return len(self._waiters)
 
-    async def head_start(self) -> None:
-        """Let those who are trying be first, if they are quick."""
-        if self._batons:
-            await asyncio.wait(set(self._batons), timeout=HEAD_START_S)
-
     def join(self, waiter: Waiter[T]) -> None:
-        """Add one that has tried to the end."""
+        """Add one to the end; one that has found nothing yet is tried when it is its turn, or nobody is due."""
         self._waiters[waiter] = None
+        if not waiter.tried:
+            self._untried[waiter] = None
+            self._pass_on()
 
     def leave(self, waiter: Waiter[T]) -> None:
         """Take one out; safe twice."""
         self._waiters.pop(waiter, None)
+        self._untried.pop(waiter, None)
 
     def hear(self, rows: Sequence[StoredEvent] = ()) -> None:
         """Let everybody be tried again, from the front, because something has happened."""
@@ -129,6 +139,7 @@ class Line(Generic[T]):
     def stop(self) -> None:
         """Let nobody try any more; tries that are under way are finished."""
         self._due.clear()
+        self._untried.clear()
         self._again = False
 
     def _begin(self, due: deque[Waiter[T]]) -> None:
@@ -137,15 +148,16 @@ class Line(Generic[T]):
         self._pass_on()
 
     def _pass_on(self) -> None:
-        if self._due and len(self._batons) < BATONS_MAX:
+        if (self._due or self._untried) and len(self._batons) < BATONS_MAX:
             baton = asyncio.create_task(self._carry(), name="baton")
             self._batons.add(baton)
             baton.add_done_callback(self._batons.discard)
 
     async def _carry(self) -> None:
         """Give the baton to one after the other, until too many in a row have found nothing."""
-        while self._misses < MISSES_MAX and (waiter := self._next()) is not None:
+        while (waiter := self._next()) is not None:
             missed = self._missed
+            self._untried.pop(waiter, None)
             if await waiter.tries():
                 self.leave(waiter)
                 self._misses = 0
@@ -159,12 +171,21 @@ class Line(Generic[T]):
             self._slowly = asyncio.create_task(self._go_on(), name="baton, slowly")
 
     def _next(self) -> Waiter[T] | None:
-        while self._due:
+        """Return who is to try next: who is due, unless there is nothing for them, or who has not tried at all."""
+        while self._due and self._misses < MISSES_MAX:
             waiter = self._due.popleft()
-            waits = waiter in self._waiters and waiter.resting.is_set() and not waiter.place.over
-            if waits and waiter.key not in self._missed:
+            if self._may_try(waiter):
+                return waiter
+        while self._untried:
+            waiter = next(iter(self._untried))
+            del self._untried[waiter]
+            if self._may_try(waiter):
                 return waiter
         return None
+
+    def _may_try(self, waiter: Waiter[T]) -> bool:
+        waits = waiter in self._waiters and waiter.resting.is_set() and not waiter.place.over
+        return waits and waiter.key not in self._missed
 
     async def _go_on(self) -> None:
         """Let the first look once more a little later, then those behind who have not been tried, a few at a time."""
@@ -207,13 +228,12 @@ class Lines(Generic[T]):
 
         A refusal is raised; a pause only when the wait is over.
         """
-        if scope in self._lines:
-            await self._lines[scope][0].head_start()
-        else:
-            await self._feed.watch_time()
         seen = self._feed.mark
-        if await waiter.tries():
-            return await waiter.outcome()
+        if scope not in self._lines:
+            await self._feed.watch_time()
+            seen = self._feed.mark
+            if await waiter.tries():
+                return await waiter.outcome()
         with self._joined(scope) as line:
             line.join(waiter)
             if self._feed.happened(seen, scope):
@@ -222,6 +242,8 @@ class Lines(Generic[T]):
                 await waiter.place.until(waiter.answer, within_s=within_s)
             finally:
                 line.leave(waiter)
+        if not waiter.tried and not waiter.place.over:  # it was never its turn, and it is not told of nothing unseen
+            await waiter.tries()
         return await waiter.outcome()
 
     async def _routed(self, holders: Collection[HolderId]) -> Collection[HolderId]:
