@@ -77,6 +77,7 @@ class Candidate:
     """Whether its repository or project is."""
     execution: str | None = None
     """The pipeline that has it until it is settled (D24a)."""
+    commits: tuple[str, ...] = ()
     heat: int = 0
     edges: int = 0
     stale_edges: int = 0

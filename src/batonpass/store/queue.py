@@ -22,7 +22,7 @@ from batonpass.core.queue import Candidate, day
 from batonpass.store.base import Reader, Retry, Row, Statement, Tx, as_json, q
 from batonpass.store.leases import Policies, lease_row, locked_row, policies, policies_asked
 
-NODE_COLUMNS: Final = 30
+NODE_COLUMNS: Final = 31
 """How many columns of a facts row are the node's; the lease's follow."""
 HEAT_WITHIN: Final = timedelta(days=30)
 HEAT_MAX: Final = 1000
@@ -148,8 +148,8 @@ def _grouped(rows: Iterable[Row]) -> dict[str, list[NodeId]]:
 def _candidate(row: Row, policy: Policy) -> Candidate:
     (node, kind, title, status, project, priority, priority_by, priority_via, born, wake, needed_by) = row[:11]
     profile, requires, stamp, stamp_by, stamp_person, dead, superseded, resolved = row[11:19]
-    archived, execution, heat, edges, stale_edges, cold_neighbors = row[19:25]
-    routings, blocked_by, blocking, questions, findings = row[25:NODE_COLUMNS]
+    archived, execution, commits, heat, edges, stale_edges, cold_neighbors = row[19:26]
+    routings, blocked_by, blocking, questions, findings = row[26:NODE_COLUMNS]
     lease = lease_row(row[NODE_COLUMNS:]) if row[NODE_COLUMNS] is not None else None
     return Candidate(
         id=NodeId(node),
@@ -186,6 +186,7 @@ def _candidate(row: Row, policy: Policy) -> Candidate:
         retired=bool(dead) or bool(superseded),
         archived=bool(archived),
         execution=execution,
+        commits=tuple(_names(commits or _NOTHING)),
         heat=heat,
         edges=edges,
         stale_edges=stale_edges,

@@ -57,6 +57,7 @@ class ItemBody(msgspec.Struct, omit_defaults=True):
     findings: list[str] | None = None
     profile: str | None = None
     assigned_agents: list[str] | None = None
+    commits: list[str] | None = None
 
 
 class QueueReply(msgspec.Struct, omit_defaults=True):
@@ -150,6 +151,7 @@ def item_body(item: Item, *, in_cycle: bool = False) -> ItemBody:
         findings=[str(node) for node in candidate.findings] or None,
         profile=candidate.profile,
         assigned_agents=[str(node) for node in candidate.assigned_agents] or None,
+        commits=list(candidate.commits) or None,
     )
 
 

@@ -2,9 +2,10 @@
 -- Everything of these nodes that their place in the queue depends on, with their lease rows. Each thing is looked up for
 -- one node at a time, so that no plan reads a whole table for a few. The lists are JSON, NULL or empty where there is
 -- nothing: hand-made `assigned` edges (to whom, whether that is an agent, whether a person wrote it), live blockers,
--- open questions one hop away in either direction, open findings that ride on it. An end's prefix is looked at before
--- anything is read of it: a hub may have thousands. The live nodes downstream over `blocks` are counted as far as `depth`;
--- one may be reached once for each depth, so telling a hundred apart takes `most` of a hundred times that.
+-- open questions one hop away in either direction, open findings that ride on it (fifty at most, declines first, since
+-- workers heed those). An end's prefix is looked at before anything is read of it: a hub may have thousands. The live
+-- nodes downstream over `blocks` are counted as far as `depth`; one may be reached once for each depth, so telling a
+-- hundred apart takes `most` of a hundred times that.
 SELECT
     n.id, n.type, n.title, n.status, n.project, n.priority, n.priority_by, n.priority_via, n.born, n.wake, n.needed_by,
     n.profile, n.requires, n.readiness, n.readiness_by, n.readiness_person, n.dead OR NOT n.queueable,
@@ -12,12 +13,13 @@ SELECT
     (SELECT 1 FROM live_resolutions r WHERE r.target = n.id LIMIT 1) IS NOT NULL,
     EXISTS (SELECT 1 FROM nodes a WHERE a.id IN ('repo-' || n.project, 'proj-' || n.project) AND a.status = 'archived'),
     n.extra::jsonb ->> 'execution',
+    n.extra::jsonb ->> 'commits',
     (SELECT count(*) FROM (
         SELECT 1 FROM node_history h WHERE h.node = n.id AND h.n > 1 AND h.at > :heat_since::bigint LIMIT :heat_most::bigint
     ) AS lately),
     around.edges, around.stale, around.cold,
     (SELECT json_agg(json_build_array(dst, to_agent, by_person))::text FROM (
-        SELECT e.dst, coalesce(t.type = 'agent', false) AS to_agent, e.by_person FROM edges e LEFT JOIN nodes t ON t.id = e.dst
+        SELECT e.dst, substr(e.dst, 1, 6) = 'agent-' AS to_agent, e.by_person FROM edges e
         WHERE e.src = n.id AND e.type = 'assigned' ORDER BY e.dst
     ) AS few),
     (SELECT json_agg(blocker)::text FROM (SELECT blocker FROM live_blockers WHERE target = n.id ORDER BY blocker) AS few),
@@ -50,7 +52,11 @@ SELECT
     ) AS few),
     (SELECT json_agg(id)::text FROM (
         SELECT f.id FROM edges e JOIN nodes f ON f.id = e.src
-        WHERE e.dst = n.id AND e.type = 'relates-to' AND e.src >= 'find-' AND e.src < 'find.' AND NOT f.dead ORDER BY f.id
+        WHERE e.dst = n.id AND e.type = 'relates-to' AND e.src >= 'find-' AND e.src < 'find.' AND NOT f.dead
+          AND NOT EXISTS (SELECT 1 FROM edges s WHERE s.dst = f.id AND s.type = 'supersedes')
+          AND NOT EXISTS (SELECT 1 FROM live_resolutions r WHERE r.target = f.id)
+        ORDER BY substr(f.id, 1, 13) <> 'find-declined', f.id
+        LIMIT 50
     ) AS few),
     l.resource, l.kind, l.holder, l.holder_name, l.owner, l.session, l.dispatch, l.epoch, l.version, l.claimed_at,
     l.granted_at, l.expires_at, l.lapses, l.run_token, l.acquired_under, l.taken_from, l.provisional
