@@ -52,6 +52,10 @@ coverage:
 # Everything: lint, types, imports, then all tests (those of the documents are among them) with coverage
 check: lint types imports coverage
 
+# Crowds around real servers for a minute each, on both databases, and their figures: some ten minutes
+soak *args:
+    BATON_SOAK=whole pytest -s -p no:xdist tests/soak {{ args }}
+
 # Serve, e.g. `just serve --port 7777`
 serve *args:
     baton serve {{ args }}

@@ -166,17 +166,21 @@ def unheard(readers: Sequence[Reader], events: Sequence[StoredEvent]) -> list[st
 
 @dataclass(frozen=True, slots=True)
 class Fairness:
-    """How long pollers waited for an item, in seconds, those at the end included, and who was served least.
+    """How long pollers waited for an item, in seconds, those at the end included, and who was served how often.
 
-    `overtaken` is how many were served, at most, while one waited who had begun to wait before them.
+    `spread` is how much more often one was served than another at the same
+    server, at most. `overtaken` is how many were served, at any server, while
+    one waited who had begun to wait before them, at most.
     """
 
     served: int
-    served_least: int
+    least: int
+    most: int
+    spread: int
+    overtaken: int
     median_s: float
     p99_s: float
     longest_s: float
-    overtaken: int
 
 
 def fairness(diary: Diary, *, pollers: int) -> Fairness:
@@ -184,20 +188,25 @@ def fairness(diary: Diary, *, pollers: int) -> Fairness:
     until_s = diary.full_s
     done = sorted((wait for wait in diary.waits if _told(wait) <= until_s), key=_told)
     waited = [_told(wait) - wait.began_s for wait in done] + [until_s - wait.began_s for wait in diary.unserved]
+    times = Counter(wait.poller for wait in done)
+    by_port: dict[int, list[int]] = defaultdict(list)
+    for poller, port in {(wait.poller, wait.port) for wait in [*diary.waits, *diary.unserved]}:
+        by_port[port].append(times[poller])
     begun: list[float] = []
     overtaken = 0
     for wait in [*done, *diary.unserved]:
         overtaken = max(overtaken, len(begun) - bisect_right(begun, wait.began_s))
         if wait.told_s is not None:
             insort(begun, wait.began_s)
-    times = Counter(wait.poller for wait in done)
     return Fairness(
         served=len(done),
-        served_least=min(times[number] for number in range(pollers)),
-        median_s=statistics.median(waited),
-        p99_s=statistics.quantiles(waited, n=100)[-1],
-        longest_s=max(waited),
+        least=min(times[number] for number in range(pollers)),
+        most=max(times.values()),
+        spread=max(max(of_port) - min(of_port) for of_port in by_port.values()),
         overtaken=overtaken,
+        median_s=round(statistics.median(waited), 3),
+        p99_s=round(statistics.quantiles(waited, n=100)[-1], 3),
+        longest_s=round(max(waited), 3),
     )
 
 
