@@ -11,6 +11,7 @@ from tests.server.test_queue import put, take, task
 from batonpass.testing import points
 from batonpass.testing.clock import ManualClock
 from batonpass.testing.server import InProcessServer
+from batonpass.testing.waits import until_in_line
 
 pytestmark = pytest.mark.anyio
 
@@ -74,3 +75,29 @@ async def test_an_item_that_is_deleted_between_two_looks_is_passed_over(server: 
         await server.ask("DELETE", "/v1/nodes/task-a", {"reason": "a mistake", "force": True})
 
     assert (await taking)["item"]["id"] == "task-b"
+
+
+async def test_a_launch_that_asks_again_is_not_kept_waiting_behind_another_of_its_agent(
+    server: InProcessServer, seven: str
+) -> None:
+    await put(server, task("a"))
+    await take(server, seven, dispatch="u1")
+    other = asyncio.create_task(take(server, seven, dispatch="u2", wait=60))
+    await until_in_line(server.services.lines)
+    await put(server, task("b", type="question"))  # so that the other is known to find nothing
+    await until_tried(server)
+
+    async with asyncio.timeout(10):
+        again = await take(server, seven, dispatch="u1", wait=60)
+
+    assert again["item"]["id"] == "task-a"
+    server.services.feed.stop()
+    assert (await other)["status"] == "empty"
+
+
+async def until_tried(server: InProcessServer) -> None:
+    """Return once the line has found out that there is nothing for whoever stands in it."""
+    ((line, _),) = server.services.lines._lines.values()  # noqa: SLF001 — nothing outside tells of it
+    async with asyncio.timeout(10):
+        while not line._missed:  # noqa: ASYNC110, SLF001 — see above
+            await asyncio.sleep(0.001)

@@ -174,18 +174,18 @@ class Line(Generic[T]):
         """Return who is to try next: who is due, unless there is nothing for them, or who has not tried at all."""
         while self._due and self._misses < MISSES_MAX:
             waiter = self._due.popleft()
-            if self._may_try(waiter):
+            if self._waits(waiter) and waiter.key not in self._missed:
                 return waiter
         while self._untried:
             waiter = next(iter(self._untried))
             del self._untried[waiter]
-            if self._may_try(waiter):
+            # Whatever others found: it may have a claim already, and ask for it again.
+            if self._waits(waiter):
                 return waiter
         return None
 
-    def _may_try(self, waiter: Waiter[T]) -> bool:
-        waits = waiter in self._waiters and waiter.resting.is_set() and not waiter.place.over
-        return waits and waiter.key not in self._missed
+    def _waits(self, waiter: Waiter[T]) -> bool:
+        return waiter in self._waiters and waiter.resting.is_set() and not waiter.place.over
 
     async def _go_on(self) -> None:
         """Let the first look once more a little later, then those behind who have not been tried, a few at a time."""
