@@ -29,6 +29,7 @@ HEADS: Final = json.dumps(
         for n, lane in enumerate(ranking.lanes())
     ]
 )
+REASONS: Final = json.dumps([{"why": "blocked", "heads": json.loads(HEADS)}])
 ONE: Final = '["task-000100"]'
 ALL: Final[Mapping[str, object]] = {"projects": None, "types": None, "exclude_types": "[]", "most": 33}
 OF: Final[Mapping[str, object]] = {"holder": "agent-a", "owner": None, "now": 5}
@@ -41,9 +42,9 @@ STATEMENTS: Final[Mapping[str, Mapping[str, object]]] = {
     "ranking.own": {**OF, **ALL},
     "ranking.reserved": {**OF, **ALL},
     "ranking.named": {"ids": ONE, "projects": None, "types": None, "exclude_types": "[]"},
-    "ranking.hidden": {"heads": HEADS, "today": 5},
-    "ranking.hidden_in": {"heads": HEADS, "today": 5},
-    "ranking.held": {**OF, **ALL, "lanes": "[0]"},
+    "counting.hidden": {"reasons": REASONS, "today": 5, "types": None, "exclude_types": "[]"},
+    "counting.hidden_in": {"reasons": REASONS, "today": 5, "types": None, "exclude_types": "[]"},
+    "counting.held": {**OF, **ALL, "lanes": "[0]"},
     "ranking.front": {"person": "person-ada", "since": 5, "most": 9},
     "ranking.lock_affected": {"changes": ONE, "most": 9},
     "ranking.lock_items": {"ids": ONE},
@@ -54,9 +55,10 @@ STATEMENTS: Final[Mapping[str, Mapping[str, object]]] = {
     "queue.facts": {"ids": ONE, "heat_since": 5, "heat_most": 9, "cold_before": 5, "depth": 8, "most": 800},
     "queue.blockers": {"ids": ONE},
     "queue.outcomes": {"ids": ONE, "weak": '["resolves"]'},
+    "queue.cycles": {"ids": ONE, "depth": 16, "most": 9},
     "queue.pick": {"ids": ONE},
 }
-ORDERED: Final = ("ranking.scan", "ranking.scan_in", "ranking.scan_of", "ranking.hidden")
+ORDERED: Final = ("ranking.scan", "ranking.scan_in", "ranking.scan_of", "counting.hidden")
 INDEX: Final = {"scan": "lane", "scan_in": "project", "scan_of": "type", "hidden": "lane"}
 LARGE: Final = "queue_items|nodes|leases|edges|node_history"
 
@@ -144,6 +146,7 @@ def test_no_statement_of_the_queue_reads_a_table_from_end_to_end(filled: str, na
     steps = plan(filled, name)
 
     assert not re.search(rf"Seq Scan on ({LARGE})\b", steps), steps
+    assert "BLOOM FILTER" not in steps, "such a filter is filled with the whole table"
     assert not re.search(
         rf"^SCAN ({LARGE}|[a-z])\b(?! USING| VIRTUAL| CONSTANT)", _without_small(steps), re.MULTILINE
     ), steps

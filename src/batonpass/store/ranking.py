@@ -11,16 +11,15 @@ import heapq
 import json
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import Final
 
 from batonpass.core import ranking
 from batonpass.core.clock import micros
-from batonpass.core.eligibility import Hidden, Mutes, mutes
+from batonpass.core.eligibility import Mutes, mutes
 from batonpass.core.identity import Principal
 from batonpass.core.ids import Instant, NodeId, PersonId
-from batonpass.core.leases import Kind
 from batonpass.core.readiness import Ready
 from batonpass.core.values import value
 from batonpass.store.base import Reader, Row, as_json, q
@@ -35,8 +34,6 @@ until they are derived or released."""
 FRONT_WITHIN: Final = timedelta(days=7)
 FRONT_MAX: Final = 500
 """How many items of a person's own recent work are looked at, the busiest first."""
-HIDDEN_COUNTED_MAX: Final = 1000
-"""How many hidden items are counted for each reason; the statement has the number too, for its plan."""
 UNKNOWN: Final = 2**62
 """The score of an item that has turned: whatever it may be, so that it is judged before anything is said."""
 
@@ -84,15 +81,19 @@ class Listed:
         return (not self.first, -self.units, self.born, self.id)
 
 
+Skimmed = tuple[NodeId, str, str | None, int, bool]
+"""Of an item that is only counted: id, type, project, lane, whether it is stale."""
+
+
 @dataclass(slots=True)
 class _Head:
     """How far a lane has been read."""
 
-    where: Mapping[str, object]
+    where: Mapping[str, str | int]
     place: int = -(2**62)
     born: int = -(2**62)
     node: str = ""
-    read: deque[Listed] = field(default_factory=deque)
+    read: deque[Row] = field(default_factory=deque)
     last: bool = False
     size: int = WINDOW_FIRST
 
@@ -112,7 +113,7 @@ class Walk:
         self._tx = tx
         self._narrow = narrow
         self._today = today
-        self._heads = [_Head(where) for where in _heads(narrow, lanes)]
+        self._heads = [_Head(where) for where in heads(narrow, lanes)]
         beside = {item.id: item for item in beside}.values()
         self._known = {item.id for item in beside}
         self._empty = set(range(len(self._heads)))
@@ -137,6 +138,32 @@ class Walk:
         """Return the place of the next item, which none of the unread comes before; None when there is none."""
         await self._fill()
         return self._next[0][0] if self._next else None
+
+    async def skim(self, most: int) -> list[Skimmed]:
+        """Return of the next items what they are counted by, as `take` would; where a lane leads, whole runs of it."""
+        taken: list[Skimmed] = []
+        while len(taken) < most:
+            await self._fill(most - len(taken))
+            if not self._next:
+                break
+            _, item, n = heapq.heappop(self._next)
+            taken.append((item.id, item.type, item.project, item.lane, item.stale))
+            if n >= 0:
+                taken += self._run(n, most - len(taken))
+                self._advance(n)
+        return taken
+
+    def _run(self, n: int, most: int) -> Iterator[Skimmed]:
+        """Yield from a lane what scores more than everything that is next in the others."""
+        read, others = self._heads[n].read, self._next[0][0][1] if self._next else -(2**62)
+        if not read or read[0][4] >= ranking.DORMANT:
+            return
+        # A score is what it would be at place 0 less the place; the others' is there with its sign turned.
+        end = ranking.units_on(self._today, pace=ranking.pace_of(read[0][4]), place=0) + others
+        while read and most > 0 and read[0][5] < end:
+            _, node, kind, project, lane, _, _, _, stale = read.popleft()
+            yield NodeId(node), kind, project, lane, bool(stale)
+            most -= 1
 
     async def _fill(self, wanted: int = 1) -> None:
         """Read on in every lane whose next item isn't known; more at once for whoever wants many."""
@@ -166,8 +193,9 @@ class Walk:
         head.size = min(4 * head.size, WINDOW_MAX)
         if rows:
             head.node, head.place, head.born = rows[-1][1], rows[-1][5], rows[-1][6]
-        wanted = (row for row in rows if row[7] > self._today and self._narrow.wants(row[2]))
-        head.read.extend(item for item in listed(wanted, self._today) if item.id not in self._known)
+        head.read.extend(
+            row for row in rows if row[7] > self._today and row[1] not in self._known and self._narrow.wants(row[2])
+        )
         if head.last or head.read:
             self._empty.discard(n)
         self._advance(n)
@@ -175,7 +203,7 @@ class Walk:
     def _advance(self, n: int) -> None:
         head = self._heads[n]
         if head.read:
-            item = head.read.popleft()
+            (item,) = listed([head.read.popleft()], self._today)
             heapq.heappush(self._next, (item.key, item, n))
         elif not head.last:
             self._empty.add(n)
@@ -185,7 +213,7 @@ def _behind(n: int, head: _Head) -> dict[str, object]:
     return {"n": n, **head.where, "place": head.place, "born": head.born, "node": head.node}
 
 
-def _heads(narrow: Narrow, lanes: Sequence[int]) -> list[dict[str, object]]:
+def heads(narrow: Narrow, lanes: Sequence[int]) -> list[dict[str, str | int]]:
     """Return where the lanes of what is wanted are: those of its projects, else of its types, else all there are."""
     if narrow.projects is not None:
         return [{"project": name, "lane": lane} for name in narrow.projects for lane in lanes]
@@ -200,7 +228,8 @@ def listed(
 ) -> Iterator[Listed]:
     """Yield index rows as items, with their score of today as far as their lane tells it.
 
-    What is `beside` says in its first column whether it comes before everything; a lane's row has its head's number there.
+    What is `beside` says in its first column whether it comes before everything; a row of a lane has its head's number
+    there.
     """
     for first, node, kind, project, lane, place, born, turns, stale in rows:
         units = UNKNOWN
@@ -225,7 +254,7 @@ async def beside(
     boosts = {node: ranking.front_boost(count) for node, count in front.items()}
     every = {"most": BESIDE_MAX, **narrow.params()}
     own, gone, turned, worked_on = await tx.fetch(
-        q("ranking.own", **_side(viewer), now=now, **every),
+        q("ranking.own", **side(viewer), now=now, **every),
         q("ranking.lapsed", now=now, **every),
         q("ranking.turned", today=today, **every),
         q("ranking.named", ids=as_json(sorted(boosts)), **narrow.params()),
@@ -240,7 +269,7 @@ async def beside(
 
 async def reserved(tx: Reader, narrow: Narrow, holder: Principal, now: Instant) -> list[NodeId]:
     """Return what `holder`, or for a person one of its agents, has reserved, best first."""
-    (rows,) = await tx.fetch(q("ranking.reserved", **_side(holder), now=now, most=BESIDE_MAX, **narrow.params()))
+    (rows,) = await tx.fetch(q("ranking.reserved", **side(holder), now=now, most=BESIDE_MAX, **narrow.params()))
     return [NodeId(row[1]) for row in rows]
 
 
@@ -316,72 +345,11 @@ async def muted(tx: Reader, person: PersonId | None, today: date) -> Mutes:
     return mutes(json.loads(rows[0][0]), today) if rows else Mutes()
 
 
-# --- counting ------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Tally:
-    """Some of the items that are alike, by what the index knows of them."""
-
-    type: str
-    project: str | None
-    lane: int
-    stale: bool
-    count: int
-
-
-async def hidden(
-    tx: Reader, narrow: Narrow, viewer: Principal, now: Instant, *, today: int, blocked: bool, every: bool
-) -> dict[Hidden, int]:
-    """Return how many items are hidden from a viewer for what reason, each counted up to a thousand, or `every` one.
-
-    Blocked ones only if `blocked` says that they are hidden.
-    """
-    only_counted = {
-        ranking.DORMANT: Hidden.DORMANT,
-        ranking.ARCHIVED: Hidden.ARCHIVED,
-        ranking.GATING: Hidden.GATING,
-    }
-    if blocked:
-        only_counted |= {lane + ranking.BLOCKED: Hidden.BLOCKED for lane in ranking.lanes()}
-    statement = "ranking.hidden" if narrow.projects is None else "ranking.hidden_in"
-    heads = [] if every else _heads(replace(narrow, types=None), list(only_counted))
-    by_lane, by_kind = await tx.fetch(
-        q(statement, heads=as_json(heads), today=today),
-        q(
-            "ranking.held",
-            **_side(viewer),
-            now=now,
-            lanes=as_json(ranking.lanes(blocked=True)),
-            most=UNKNOWN if every else HIDDEN_COUNTED_MAX,
-            **narrow.params(),
-        ),
-    )
-    if every:
-        tallies = await census(tx, narrow, list(only_counted), today=today)
-        by_lane = [(tally.lane, tally.type, tally.count) for tally in tallies]
-    counts: dict[Hidden, int] = {}
-    for lane, kind, count in by_lane:
-        if narrow.wants(kind):
-            counts[only_counted[lane]] = counts.get(only_counted[lane], 0) + count
-    if not every:
-        counts = {why: min(count, HIDDEN_COUNTED_MAX) for why, count in counts.items()}
-    for kind, count in by_kind:
-        counts[Hidden.RESERVED if kind == Kind.RESERVATION else Hidden.LEASED] = count
-    return {why: count for why, count in counts.items() if count}
-
-
-async def census(tx: Reader, narrow: Narrow, lanes: Sequence[int], *, today: int) -> list[Tally]:
-    """Return how many items there are of each kind in some lanes, all of them."""
-    (rows,) = await tx.fetch(q("ranking.census", lanes=as_json(lanes), today=today, **narrow.params()))
-    return [Tally(kind, project, lane, bool(stale), count) for kind, project, lane, stale, count in rows]
-
-
 def ready_lanes(ready: Ready | None, *, blocked: bool) -> list[int]:
     """Return the lanes of what is for `ready`, or of everything when it is None."""
     return ranking.lanes([ready], blocked=blocked) if ready is not None else ranking.lanes(blocked=blocked)
 
 
-def _side(viewer: Principal) -> dict[str, object]:
+def side(viewer: Principal) -> dict[str, object]:
     """Return whose leases are a viewer's own (D1)."""
     return {"holder": viewer.id, "owner": viewer.person if viewer.is_person else None}

@@ -17,10 +17,10 @@ from batonpass.core.ids import Instant, NodeId, PersonId
 from batonpass.core.node_types import NODE_TYPES
 from batonpass.core.queue import HELD_ABOVE, Candidate, Item, judge, order, suggested
 from batonpass.core.readiness import Ready
-from batonpass.store import queue
+from batonpass.store import counting, queue
 from batonpass.store import ranking as stored
 from batonpass.store.base import Reader
-from batonpass.store.ranking import Listed, Narrow, Walk
+from batonpass.store.ranking import Listed, Narrow, Skimmed, Walk
 
 JUDGED_AT_ONCE: Final = 32
 COUNTED_MAX: Final = 1000
@@ -189,15 +189,9 @@ class _Reading:
         if self.asked.count_all:
             await self._count_all()
         else:
-            self._count_judged()
-            while (left := COUNTED_MAX - self.counts.total) > 0:
-                unread = await self.walk.take(left)
-                self._count(unread)
-                if len(unread) < left:
-                    break
-            self.counts.capped = self.counts.total >= max(COUNTED_MAX, ranked) and await self.walk.bound() is not None
+            await self._count_on(ranked)
         if self.members is None:
-            counts = await stored.hidden(
+            counts = await counting.hidden(
                 self.tx,
                 self.narrow,
                 self.viewer,
@@ -278,37 +272,50 @@ class _Reading:
 
     # --- counting --------------------------------------------------------------------------------------------------
 
+    async def _count_on(self, ranked: int) -> None:
+        """Count what was judged and what comes next in the index."""
+        self._count_judged()
+        while (left := COUNTED_MAX - self.counts.total) > 0:
+            unread = await self.walk.skim(left)
+            self._count(unread)
+            if len(unread) < left:
+                break
+        self.counts.capped = self.counts.total >= max(COUNTED_MAX, ranked) and await self.walk.bound() is not None
+
     def _count_judged(self) -> None:
         for item in self.judged.values():
             if item is not None:
                 self.counts.add(item.candidate.type, item.candidate.project, item.suggest, item.ready)
 
-    def _count(self, unjudged: Iterable[Listed]) -> None:
+    def _count(self, unjudged: Iterable[Skimmed]) -> None:
         """Count items that were not judged, as the index has them: those that are alike together."""
         mutes = self.scope.mutes
         alike: Counter[tuple[str, str | None, int, bool]] = Counter()
-        for one in unjudged:
-            if mutes.names and mutes.cover(one.id, one.project):
+        for node, kind, project, lane, stale in unjudged:
+            if mutes.names and mutes.cover(node, project):
                 self.hidden[Hidden.MUTED] = self.hidden.get(Hidden.MUTED, 0) + 1
-            elif one.id not in self.judged:
-                alike[one.type, one.project, one.lane, one.stale] += 1
+            elif node not in self.judged:
+                alike[kind, project, lane, stale] += 1
         for (kind, project, lane, stale), times in alike.items():
-            ready = ranking.ready_of(lane) if lane < ranking.DORMANT else None
-            if self.asked.readiness is None or ready is self.asked.readiness:
-                blocked = ranking.BLOCKED <= lane < ranking.DORMANT
-                suggest = suggested(ready, blocked=blocked, stale=stale)
-                self.counts.add(kind, project, suggest, ready, times=times)
+            if self.asked.readiness is None or _ready_of(lane) is self.asked.readiness:
+                self._add(kind, project, lane, times, stale=stale)
+
+    def _add(self, kind: str, project: str | None, lane: int, times: int, *, stale: bool) -> None:
+        """Count items that are alike, as the index has them."""
+        ready = _ready_of(lane)
+        suggest = suggested(ready, blocked=ranking.BLOCKED <= lane < ranking.DORMANT, stale=stale)
+        self.counts.add(kind, project, suggest, ready, times=times)
 
     async def _count_all(self) -> None:
         """Count everything there is, as the index has it."""
         if self.members is not None:
             self._count_judged()
-            while unread := await self.walk.take(COUNTED_MAX):
+            while unread := await self.walk.skim(COUNTED_MAX):
                 self._count(unread)
             return
         number = ranking.day_number(self.today)
         self.hidden.pop(Hidden.MUTED, None)  # those that were judged are counted once more here
-        for tally in await stored.census(self.tx, self.narrow, self.lanes, today=number):
+        for tally in await counting.census(self.tx, self.narrow, self.lanes, today=number):
             self._count_alike(tally.project, tally.type, tally.lane, tally.count, stale=tally.stale)
         for one in await stored.items(self.tx, map(NodeId, self.scope.mutes.names), self.narrow, today=number):
             if one.lane in self.lanes and one.project not in self.scope.mutes.names:
@@ -318,15 +325,18 @@ class _Reading:
             if one.beside and (item := self.judged.get(one.id)) is not None:
                 self.counts.add(one.type, one.project, item.suggest, item.ready)
             elif one.beside:
-                self._count([one])
+                self._count([(one.id, one.type, one.project, one.lane, one.stale)])
 
     def _count_alike(self, project: str | None, kind: str, lane: int, times: int, *, stale: bool) -> None:
         if project in self.scope.mutes.names:
             self.hidden[Hidden.MUTED] = self.hidden.get(Hidden.MUTED, 0) + times
             return
-        ready = ranking.ready_of(lane)
-        suggest = suggested(ready, blocked=lane >= ranking.BLOCKED, stale=stale)
-        self.counts.add(kind, project, suggest, ready, times=times)
+        self._add(kind, project, lane, times, stale=stale)
+
+
+def _ready_of(lane: int) -> Ready | None:
+    """Return whom the items of a lane are for; one that only counts is for nobody."""
+    return ranking.ready_of(lane) if lane < ranking.DORMANT else None
 
 
 def _given(projects: tuple[str, ...] | None) -> list[frozenset[str]]:

@@ -36,7 +36,7 @@ SELECT
             SELECT e.dst, d.depth + 1 FROM down d
             JOIN edges e ON e.src = d.id AND e.type = 'blocks'
             JOIN nodes t ON t.id = e.dst
-            WHERE d.depth < :depth AND NOT t.dead AND NOT EXISTS (SELECT 1 FROM edges s WHERE s.dst = t.id AND s.type = 'supersedes')
+            WHERE likelihood(d.depth < :depth, 0.0001) AND NOT t.dead AND NOT EXISTS (SELECT 1 FROM edges s WHERE s.dst = t.id AND s.type = 'supersedes')
               AND NOT EXISTS (SELECT 1 FROM live_resolutions r WHERE r.target = t.id)
         )
         SELECT count(DISTINCT id) FROM (SELECT id FROM down WHERE id <> n.id LIMIT :most) AS few
@@ -91,7 +91,7 @@ WHERE i.value IN (
     WITH RECURSIVE up (id, depth) AS (
         SELECT b.blocker, 1 FROM live_blockers b WHERE b.target = i.value
         UNION
-        SELECT b.blocker, u.depth + 1 FROM up u JOIN live_blockers b ON b.target = u.id WHERE u.depth < :depth
+        SELECT b.blocker, u.depth + 1 FROM up u JOIN live_blockers b ON b.target = u.id WHERE likelihood(u.depth < :depth, 0.0001)
     )
     SELECT id FROM up LIMIT :most
 );

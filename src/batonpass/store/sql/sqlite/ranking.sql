@@ -152,57 +152,6 @@ GROUP BY node
 ORDER BY 2 DESC, node
 LIMIT :most;
 
--- name: hidden(heads, today)
--- How many items of each type some lanes have, each lane counted up to a thousand; in order, so that its index is walked.
-SELECT i.lane, i.type, count(*)
-FROM json_each(:heads) AS h
-CROSS JOIN queue_items i ON i.node IN (
-    SELECT q.node FROM queue_items q
-    WHERE q.lane IS NOT NULL AND NOT q.busy AND q.lane = h.value ->> 'lane'
-    ORDER BY q.place, q.born, q.node
-    LIMIT 1000
-)
-WHERE i.turns > :today
-GROUP BY 1, 2;
-
--- name: hidden_in(heads, today)
--- The same for lanes of one project each.
-SELECT i.lane, i.type, count(*)
-FROM json_each(:heads) AS h
-CROSS JOIN queue_items i ON i.node IN (
-    SELECT q.node FROM queue_items q
-    WHERE q.lane IS NOT NULL AND NOT q.busy AND q.project = h.value ->> 'project' AND q.lane = h.value ->> 'lane'
-    ORDER BY q.place, q.born, q.node
-    LIMIT 1000
-)
-WHERE i.turns > :today
-GROUP BY 1, 2;
-
--- name: held(holder, owner, now, lanes, projects, types, exclude_types, most)
--- How many items of some lanes others hold, by kind, counted to a limit.
-SELECT kind, count(*) FROM (
-    SELECT l.kind FROM queue_items i
-    JOIN leases l ON l.resource = i.node
-    WHERE i.lane IS NOT NULL AND i.busy AND l.expires_at > :now
-      AND i.lane IN (SELECT value FROM json_each(:lanes))
-      AND l.holder <> :holder AND (:owner IS NULL OR l.owner IS NULL OR l.owner <> :owner)
-      AND (:projects IS NULL OR i.project IN (SELECT value FROM json_each(:projects)))
-      AND (:types IS NULL OR i.type IN (SELECT value FROM json_each(:types)))
-      AND NOT (i.type IN (SELECT value FROM json_each(:exclude_types)))
-    LIMIT :most
-) AS few
-GROUP BY kind;
-
--- name: census(lanes, today, projects, types, exclude_types)
--- How many items there are of each kind, all of them: for whoever asks, never on a poller's way.
-SELECT i.type, i.project, i.lane, i.stale, count(*) FROM queue_items i
-WHERE i.lane IS NOT NULL AND NOT i.busy AND i.turns + 0 > :today
-  AND i.lane IN (SELECT value FROM json_each(:lanes))
-  AND (:projects IS NULL OR i.project IN (SELECT value FROM json_each(:projects)))
-  AND (:types IS NULL OR i.type IN (SELECT value FROM json_each(:types)))
-  AND NOT (i.type IN (SELECT value FROM json_each(:exclude_types)))
-GROUP BY 1, 2, 3, 4;
-
 -- name: lock_affected(changes, most)
 -- The items whose eligibility a change of these nodes may touch: themselves, what they resolve or answer, what those
 -- block, and the neighbours of every question among them. Locked in one order; what they are now is read afterwards.
@@ -293,7 +242,7 @@ WITH RECURSIVE changed AS MATERIALIZED (
     UNION
     SELECT e.src, u.depth + 1 FROM upstream u
     JOIN edges e ON e.dst = u.id AND e.type = 'blocks'
-    WHERE u.depth < :depth
+    WHERE likelihood(u.depth < :depth, 0.0001)
 )
 INSERT INTO queue_dirty (name, what)
 SELECT i.node, 'item' FROM queue_items i
