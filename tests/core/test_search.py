@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from batonpass.core.errors import Invalid
 from batonpass.core.ids import NodeId
 from batonpass.core.nodes import Authored
-from batonpass.core.search import (
+from batonpass.core.search import Nearby, nearby, (
     QUERY_CHARS_MAX,
     QUERY_WORDS_MAX,
     SNIPPET_CHARS_MAX,
@@ -125,3 +125,23 @@ def test_a_snippet_is_one_bounded_line_whatever_the_text(body: str, query: str) 
 
     assert len(shown) <= SNIPPET_CHARS_MAX
     assert len(shown.splitlines()) <= 1
+
+
+@pytest.mark.parametrize(
+    "query, near",
+    [
+        ("fix logi", Nearby("'wfix' & 'wlog~'", "wlogi")),
+        ("logi", Nearby("'wlog~'", "wlogi")),
+        ("log", None),
+        ("漢字", None),
+        ("", None),
+    ],
+)
+def test_a_begun_word_is_looked_for_where_its_first_letters_are(query: str, near: Nearby | None) -> None:
+    assert nearby(question(query)) == near
+
+
+def test_it_is_looked_for_within_projects_and_types() -> None:
+    near = nearby(question("logi", projects=["mail"], types=["task"]))
+
+    assert near == Nearby("'wlog~' & ('gmail') & ('ktask')", "wlogi")

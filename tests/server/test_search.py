@@ -302,6 +302,37 @@ async def test_no_more_than_a_thousand_are_found_and_the_answer_says_there_are_m
     assert (page["count"], page["truncated"]) == (10, True)
 
 
+async def test_a_word_that_begins_very_many_is_found_in_the_newest_and_the_answer_says_so(
+    server: InProcessServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("batonpass.store.search.BEGUN_LOOKED_AT_MAX", 6)
+    monkeypatch.setattr("batonpass.server.services.search.BEGUN_ENOUGH", 4)
+    await put(server, *(node(f"{n:02}", "Logins" if n % 3 else "Logic") for n in range(12)))
+
+    many = await search(server, "login")
+    few = await search(server, "logic")
+    rare = await search(server, "logi")
+
+    assert [item["id"] for item in many["items"]] == ["task-11", "task-10", "task-08", "task-07"]
+    assert many["warnings"] == [
+        "q: login begins words of very many nodes, of which the newest are listed; type more of it"
+    ]
+    assert [item["id"] for item in rare["items"]] == [f"task-{n:02}" for n in range(11, 5, -1)]
+    assert (few["count"], few.get("warnings")) == (4, None)
+
+
+async def test_a_word_that_is_begun_rarely_is_found_in_all_there_is(
+    server: InProcessServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("batonpass.store.search.BEGUN_LOOKED_AT_MAX", 6)
+    await put(server, node("old", "Login"), *(node(f"{n:02}", "Logic") for n in range(12)), node("new", "Logins"))
+
+    found = await search(server, "login")
+
+    assert [item["id"] for item in found["items"]] == ["task-old", "task-new"]
+    assert "warnings" not in found
+
+
 async def test_what_is_written_is_found_at_once_and_by_its_new_words_only(server: InProcessServer) -> None:
     first = await put(server, node("a", "Before", body="old words"))
     assert await ids(server, "before") == ["task-a"]

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -19,12 +20,12 @@ from hypothesis import strategies as st
 
 from batonpass.core.ids import NodeId
 from batonpass.core.nodes import Authored
-from batonpass.core.search import entry, question, tiers
+from batonpass.core.search import Nearby, entry, nearby, question, tiers
 from batonpass.core.words import read
 from batonpass.store import operations, queries, search
 from batonpass.store.base import SYSTEM, Fences, Store
 from batonpass.store.open import open_store, sqlite_path
-from batonpass.store.search import Stretch, stretches
+from batonpass.store.search import Stretch
 
 PIECE: Final = st.sampled_from("a ab abc abcd abcde b ba ß ss é 漢 漢字 字 🪃 a-b x_ab".split())
 TEXT: Final = st.lists(PIECE | st.text("aéIıß漢字 -_.\"'*%", max_size=8), max_size=6).map(" ".join)
@@ -56,6 +57,15 @@ class Both:
     def found(self, conditions: Sequence[str], *, most: int) -> list[list[list[NodeId]]]:
         """Return what each store finds for each condition."""
         return [self.loop.run_until_complete(self._found(store, conditions, most)) for store in self.stores]
+
+    def begun(self, near: Nearby) -> list[tuple[list[NodeId], bool]]:
+        """Return what each store finds of a word that is only begun, and whether it is all."""
+        return [self.loop.run_until_complete(self._begun(store, near)) for store in self.stores]
+
+    async def _begun(self, store: Store, near: Nearby) -> tuple[list[NodeId], bool]:
+        async with store.read_aside() as tx:
+            docs, are_all = await search.begun(tx, near)
+            return await search.named(tx, docs), are_all
 
     async def _file(self, store: Store, nodes: Sequence[Authored]) -> None:
         async with store.write(SYSTEM, Fences()) as tx:
@@ -120,6 +130,29 @@ def test_both_databases_find_what_reading_every_node_would(both: Both) -> None:
     law()
 
 
+def test_a_word_that_is_only_begun_is_found_as_reading_every_node_would(both: Both) -> None:
+    @settings(max_examples=15)
+    @given(
+        st.lists(st.lists(st.sampled_from(["login", "logins", "logic", "fix"]), max_size=3), min_size=1, max_size=9),
+        st.sampled_from(["logi", "login", "fix logi", "fix login"]),
+        st.integers(1, 9),
+    )
+    def law(bodies: list[list[str]], query: str, looked: int) -> None:
+        filed = [authored(f"task-{n}-ab", "", " ".join(body)) for n, body in enumerate(bodies)]
+        both.file(filed)
+        near = nearby(question(query))
+        assert near is not None
+        *words, last = query.split()
+        may = [node for node in reversed(filed) if any(word[:3] == last[:3] for word in node.body.split())]
+        may = [node for node in may if set(words) <= set(node.body.split())]
+        expected = [node.id for node in may[:looked] if any(word.startswith(last) for word in node.body.split())]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(search, "BEGUN_LOOKED_AT_MAX", looked)
+            assert both.begun(near) == [(expected, len(may) < looked)] * 2
+
+    law()
+
+
 def test_every_node_is_found_by_each_of_its_own_words(both: Both) -> None:
     @settings(max_examples=15)
     @given(st.text(max_size=60), st.text(max_size=60))
@@ -137,18 +170,25 @@ def test_every_node_is_found_by_each_of_its_own_words(both: Both) -> None:
 # --- stretches -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("top", [0, 1, 1023, 1024, 5_000, 100_000, 1_000_000, 40_000_000])
-def test_stretches_follow_each_other_down_to_the_first_number_and_are_few(top: int) -> None:
-    found = list(stretches(top))
+@given(
+    st.sampled_from([0, 1, 1023, 1024, 2047, 2048, 5_000, 100_000, 1_000_000, 40_000_000]),
+    st.lists(st.one_of(st.integers(0, 10**8), st.just(math.inf)), min_size=20, max_size=20),
+)
+def test_stretches_follow_each_other_down_to_the_first_number_and_are_few(top: int, numbers: list[float]) -> None:
+    found = [Stretch.newest(top)]
+    for wanted in numbers:
+        if (older := found[-1].before(wanted)) is not None:
+            found.append(older)
 
     assert found[0].high == top + 1
     assert [stretch.low for stretch in found[:-1]] == [stretch.high for stretch in found[1:]]
     assert found[-1].low == 0
-    assert len(found) <= 5 + (top >> 22)
+    assert len(found) <= max(1, top.bit_length() - 9)
     assert all(stretch.low % (1 << stretch.bits) == 0 for stretch in found)
+    assert all(stretch.tokens.count("|") <= 34 for stretch in found)
 
 
-def test_a_stretch_names_the_whole_stretches_that_it_lies_in() -> None:
+def test_a_stretch_names_the_whole_runs_that_it_lies_in() -> None:
     assert Stretch(1024, 3000, 10).tokens == "'s10.1' | 's10.2'"
     assert Stretch(0, 1, 13).tokens == "'s13.0'"
 
@@ -204,17 +244,20 @@ def plan(url: str, name: str, **params: object) -> str:
         return "\n".join(row[0] for row in connection.execute(f"EXPLAIN (COSTS OFF) {sql}", params).fetchall())
 
 
-def test_a_condition_is_looked_up_in_the_index_and_nothing_is_scanned(database_url: str) -> None:
+@pytest.mark.parametrize("name, limits", [("newest", {"most": 100}), ("begun", {"looked": 100, "beginning": "wlogi"})])
+def test_a_condition_is_looked_up_in_the_index_and_nothing_is_scanned(
+    database_url: str, name: str, limits: dict[str, object]
+) -> None:
     operations.upgrade(database_url)
 
     steps = plan(
         database_url,
-        "search.newest",
+        f"search.{name}",
         condition=tiers(question("fix log", projects=["web"]))[2],
         within=Stretch(0, 900, 10).tokens,
         low=0,
         high=900,
-        most=100,
+        **limits,
     )
 
     assert "Seq Scan" not in steps

@@ -70,6 +70,14 @@ class Question:
         return not self.wanted.words
 
 
+@dataclass(frozen=True, slots=True)
+class Nearby:
+    """Where a word that is only begun may stand: in nodes for which `condition` holds, as a token with `beginning`."""
+
+    condition: str
+    beginning: str
+
+
 def entry(authored: Authored) -> Entry:
     """Return `authored` as it stands in the index."""
     found = tally("\n".join(text for name, text in texts(authored).items() if name in COMPARED))
@@ -130,6 +138,17 @@ def tiers(asked: Question) -> tuple[str, ...]:
     typed = [*words, *(_token("i", whole) for whole in wanted.wholes)]
     begun = [_beginning(word) if word == wanted.last else _token("w", word) for word in wanted.words]
     return tuple(" & ".join([*condition, *scope]) for condition in (title, typed, begun))
+
+
+def nearby(asked: Question) -> Nearby | None:
+    """Return where to look for the last word if it is only begun; None if its beginning is kept by itself."""
+    wanted = asked.wanted
+    if wanted.last is None or len(wanted.last) <= PREFIX_CHARS:
+        return None
+    words = [_token("w", word) for word in wanted.words if word != wanted.last]
+    scope = [*_any_of("g", asked.projects), *_any_of("k", asked.types)]
+    kept = _beginning(wanted.last[:PREFIX_CHARS])
+    return Nearby(" & ".join([*words, kept, *scope]), f"w{wanted.last}")
 
 
 def any_word(words: Iterable[str]) -> str:

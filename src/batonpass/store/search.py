@@ -12,24 +12,32 @@ What is kept, and what a condition means, is `core.search`'s to say.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
 
 from batonpass.core.ids import NodeId
 from batonpass.core.nodes import Authored
-from batonpass.core.search import any_word, entry
+from batonpass.core.search import Nearby, any_word, entry
 from batonpass.store.base import Reader, Statement, Tx, as_json, q
 from batonpass.store.nodes import nodes_of
 
 SAMPLE: Final = 512
 """Among how many of the newest nodes words are counted: enough to tell a rare word from a common one."""
 STRETCH_BITS: Final = (10, 13, 16, 19, 22)
-"""Stretches are of 2 to the power of these; the index has a token for each. Growing eightfold, few are ever read."""
+"""The index has a token for each run of so many numbers as 2 to the power of these; a stretch is some such runs."""
+GROWTH: Final = (2, 8)
+"""How many times as long as the one before a stretch is, at least and at most: so few are ever read."""
+SLACK: Final = 1.25
+"""How much longer than what was found so far lets expect: rather a little too long than one stretch more."""
 IDS_LOOKED_AT_MAX: Final = 100
 """How many ids with one beginning are looked at: a page of them. All of them are found by their words as well."""
+
+BEGUN_LOOKED_AT_MAX: Final = 1000
+"""How many nodes are looked through for a word that is only begun; each is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +61,51 @@ class Worded:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """The numbers from `low` up to `high`, within whole stretches of 2 to the power of `bits`."""
+    """The numbers from `low` up to `high`, in whole runs of 2 to the power of `bits` that the index has tokens for."""
 
     low: int
     high: int
     bits: int
 
+    @classmethod
+    def newest(cls, top: int) -> Stretch:
+        """Return the stretch down from the number `top`."""
+        bits = STRETCH_BITS[0]
+        return cls(max(0, (top >> bits) - 1 << bits), top + 1, bits)
+
+    def before(self, numbers: float) -> Stretch | None:
+        """Return the next one, older, of about so many numbers within `GROWTH`, or None when there are no more."""
+        if self.low == 0:
+            return None
+        length = self.high - self.low
+        wanted = int(min(max(numbers, GROWTH[0] * length), GROWTH[1] * length))
+        # Half as long as the stretch or shorter: what stands beside its ends in the same runs is read in vain.
+        bits = max((bits for bits in STRETCH_BITS if 2 << bits <= wanted), default=STRETCH_BITS[0])
+        return Stretch(max(0, (self.low - wanted) >> bits << bits), self.low, bits)
+
     @property
     def tokens(self) -> str:
-        """The condition that a node lies in one of those whole stretches."""
+        """The condition that a node lies in one of those whole runs."""
         whole = range(self.low >> self.bits, ((self.high - 1) >> self.bits) + 1)
         return " | ".join(f"'s{self.bits}.{at}'" for at in whole)
+
+
+@dataclass(slots=True)
+class _Reading:
+    """The numbers for one condition as far as they have been read; `most` are enough."""
+
+    condition: str
+    most: int
+    docs: list[int] = field(default_factory=list)
+
+    @property
+    def left(self) -> int:
+        """How many are still to be found."""
+        return self.most - len(self.docs)
+
+    def numbers(self, seen: int) -> float:
+        """Return among how many more numbers the rest may be expected, after `seen`."""
+        return SLACK * self.left * seen / len(self.docs) if self.docs else math.inf
 
 
 # --- keeping ---------------------------------------------------------------------------------------------------------
@@ -104,15 +146,43 @@ async def read_some(tx: Tx, *, most: int) -> int:
 
 async def found(reader: Reader, conditions: Sequence[str], *, most: int) -> list[list[int]]:
     """Return for each condition the numbers of the `most` newest nodes that it holds for, newest first."""
-    docs: list[list[int]] = [[] for _ in conditions]
-    for stretch in stretches(await _top(reader)):
-        open_ones = [at for at, found in enumerate(docs) if len(found) < most]
-        if not open_ones:
-            break
-        asked = [_newest(conditions[at], stretch, most=most - len(docs[at])) for at in open_ones]
-        for at, rows in zip(open_ones, await reader.fetch(*asked), strict=True):
-            docs[at] += [row[0] for row in rows]
-    return docs
+    readings = [_Reading(condition, most) for condition in conditions]
+    top = await _top(reader)
+    stretch: Stretch | None = Stretch.newest(top)
+    while stretch is not None and (wanting := [reading for reading in readings if reading.left > 0]):
+        answers = await reader.fetch(*(_newest(one.condition, stretch, most=one.left) for one in wanting))
+        for one, rows in zip(wanting, answers, strict=True):
+            one.docs += [row[0] for row in rows]
+        seen = top + 1 - stretch.low
+        stretch = stretch.before(min((one.numbers(seen) for one in wanting if one.left > 0), default=0))
+    return [reading.docs for reading in readings]
+
+
+async def begun(reader: Reader, nearby: Nearby) -> tuple[list[int], bool]:
+    """Return the numbers of the nodes that have a word with a beginning, newest first, and whether these are all.
+
+    They are looked for among the `BEGUN_LOOKED_AT_MAX` newest nodes that may have one.
+    """
+    looked = _Reading(nearby.condition, BEGUN_LOOKED_AT_MAX)
+    docs: list[int] = []
+    top = await _top(reader)
+    stretch: Stretch | None = Stretch.newest(top)
+    while stretch is not None and looked.left > 0:
+        (rows,) = await reader.fetch(
+            q(
+                "search.begun",
+                condition=nearby.condition,
+                beginning=nearby.beginning,
+                within=stretch.tokens,
+                low=stretch.low,
+                high=stretch.high,
+                looked=looked.left,
+            )
+        )
+        looked.docs += [row[0] for row in rows]
+        docs += [doc for doc, begins in rows if begins]
+        stretch = stretch.before(looked.numbers(top + 1 - stretch.low))
+    return docs, looked.left > 0
 
 
 async def by_id(reader: Reader, typed: str, *, projects: Sequence[str], types: Sequence[str]) -> list[int]:
@@ -144,17 +214,6 @@ async def unread(reader: Reader, *, most: int) -> int:
     """Return how many nodes no server has read into the index yet, counted up to `most`; a search misses them."""
     ((count,),) = (await reader.fetch(q("search.unread", most=most)))[0]
     return int(count)
-
-
-def stretches(top: int) -> Iterator[Stretch]:
-    """Yield stretches from the number `top` down to the first, each behind the one before and longer."""
-    high = top + 1
-    for bits in (*STRETCH_BITS, *[STRETCH_BITS[-1]] * (high >> STRETCH_BITS[-1])):
-        low = max(0, ((high - 1 >> bits) - 1) << bits)
-        yield Stretch(low, high, bits)
-        if low == 0:
-            return
-        high = low
 
 
 # --- comparing texts -------------------------------------------------------------------------------------------------

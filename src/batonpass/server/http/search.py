@@ -63,6 +63,10 @@ def _warnings(query: str, asked: Question, page: Page) -> list[str]:
         warnings.append(
             f"{page.unread} nodes written before an upgrade are not in the index yet; the server is reading them"
         )
+    if page.cut:
+        warnings.append(
+            f"q: {asked.wanted.last} begins words of very many nodes, of which the newest are listed; type more of it"
+        )
     return warnings
 
 

@@ -17,6 +17,8 @@ READ_AT_ONCE: Final = 25
 """How many nodes are read into the index in one transaction: on SQLite others wait for it."""
 READ_BY_A_SEARCH_MAX: Final = 500
 """How many nodes a search reads into the index before it answers, if they are missing there: a second's work."""
+BEGUN_ENOUGH: Final = 100
+"""So many of the newest nodes with a word that is only begun are enough: as many as a page has at most."""
 UNREAD_COUNTED_MAX: Final = 100_000
 
 
@@ -34,13 +36,15 @@ class Page:
     """One page of what was found.
 
     `count` is how many were, at most `FOUND_MAX`; `more` says that the list
-    goes on behind this page. `unread` nodes are not in the index yet.
+    goes on behind this page. `unread` nodes are not in the index yet. `cut`
+    says that of those with a word that is only begun the older are left out.
     """
 
     items: tuple[Found, ...]
     count: int
     more: bool
     unread: int = 0
+    cut: bool = False
 
 
 class Search:
@@ -70,11 +74,11 @@ class Search:
                 if not asked.projects:
                     return Page((), 0, more=False)
             unread = await search.unread(tx, most=UNREAD_COUNTED_MAX)
-            order = await _order(tx, asked)
+            order, cut = await _order(tx, asked)
             shown = await search.named(tx, order[offset : offset + limit])
             nodes = await nodes_of(tx, shown)
         items = tuple(_found(asked, nodes[node]) for node in shown if node in nodes)
-        return Page(items, min(len(order), FOUND_MAX), more=offset + limit < len(order), unread=unread)
+        return Page(items, min(len(order), FOUND_MAX), more=offset + limit < len(order), unread=unread, cut=cut)
 
 
 async def catch_up(store: Store, *, most: int | None = None) -> None:
@@ -90,20 +94,37 @@ async def _read_some(store: Store) -> int:
         return await search.read_some(tx, most=READ_AT_ONCE)
 
 
-async def _order(tx: Reader, asked: Question) -> Sequence[int]:
+async def _order(tx: Reader, asked: Question) -> tuple[Sequence[int], bool]:
     """Return the numbers of what is found, the best first, one more than is counted if there are more.
 
-    Words that are only begun are looked for last, and not at all when there is
-    enough without them: they may complete to much of the graph.
+    And whether of those with a word that is only begun the older ones are left
+    out: it is looked for last, and not at all when there is enough without it.
     """
-    most = FOUND_MAX + 1
+    most, cut = FOUND_MAX + 1, False
     *exact, begun = law.tiers(asked)
     order = dict.fromkeys(await _named(tx, asked))
-    for conditions in (exact, [begun]):
-        if len(order) < most:
-            for docs in await search.found(tx, conditions, most=most):
-                order |= dict.fromkeys(docs)
-    return list(order)[:most]
+    if len(order) < most:
+        for docs in await search.found(tx, exact, most=most):
+            order |= dict.fromkeys(docs)
+    if len(order) < most and asked.wanted.last is not None:
+        docs, cut = await _begun(tx, asked, begun, most=most)
+        order |= dict.fromkeys(docs)
+    return list(order)[:most], cut
+
+
+async def _begun(tx: Reader, asked: Question, condition: str, *, most: int) -> tuple[list[int], bool]:
+    """Return what has the last word if that is only begun, and whether there may be older ones.
+
+    An index of words reads all that a beginning completes to, which may be
+    half the graph. So the newest nodes that have its first letters are looked
+    through before: the index is asked only if they have it rarely.
+    """
+    if (nearby := law.nearby(asked)) is not None:
+        docs, are_all = await search.begun(tx, nearby)
+        if are_all or len(docs) >= BEGUN_ENOUGH:
+            return docs, not are_all
+    (docs,) = await search.found(tx, [condition], most=most)
+    return docs, False
 
 
 async def _named(tx: Reader, asked: Question) -> list[int]:

@@ -12,6 +12,20 @@ WITH found AS MATERIALIZED (
 )
 SELECT doc FROM found WHERE doc >= :low::bigint AND doc < :high::bigint ORDER BY doc DESC LIMIT :most::bigint;
 
+-- name: begun(condition, beginning, within, low, high, looked)
+-- The newest so many numbers of a stretch for whose nodes a condition holds, and whether a token of each has a beginning.
+-- Materialized as in `newest`, and the words read of no more than are looked at.
+WITH found AS MATERIALIZED (
+    SELECT doc FROM search_nodes
+    WHERE batonpass_tokens(words, doc) @@ ('(' || :condition::text || ') & (' || :within::text || ')')::tsquery
+), newest AS MATERIALIZED (
+    SELECT doc FROM found WHERE doc >= :low::bigint AND doc < :high::bigint ORDER BY doc DESC LIMIT :looked::bigint
+)
+SELECT n.doc, strpos(' ' || n.words, ' ' || :beginning::text) > 0
+FROM newest
+CROSS JOIN LATERAL (SELECT doc, words FROM search_nodes WHERE doc = newest.doc OFFSET 0) n
+ORDER BY n.doc DESC;
+
 -- name: by_id(begins, ends, projects, types, looked)
 -- Of the first so many nodes from one id up to another those of some projects and types, in the order of their ids.
 SELECT s.doc FROM (

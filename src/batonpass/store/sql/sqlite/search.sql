@@ -12,6 +12,21 @@ WHERE search_words MATCH replace(replace(replace(replace(replace(
 ORDER BY rowid DESC
 LIMIT :most;
 
+-- name: begun(condition, beginning, within, low, high, looked)
+-- The newest so many numbers of a stretch for whose nodes a condition holds, and whether a token of each has a beginning.
+-- CROSS: the index first.
+SELECT f.doc, instr(' ' || n.words, ' ' || :beginning) > 0
+FROM (
+    SELECT rowid AS doc FROM search_words
+    WHERE search_words MATCH replace(replace(replace(replace(replace(
+            :condition, ':*', ' *'), '~''', ''' *'), '''', '"'), '&', 'AND'), '|', 'OR')
+      AND rowid >= :low AND rowid < :high AND :within IS NOT NULL
+    ORDER BY rowid DESC
+    LIMIT :looked
+) AS f
+CROSS JOIN search_nodes n ON n.doc = f.doc
+ORDER BY f.doc DESC;
+
 -- name: by_id(begins, ends, projects, types, looked)
 -- Of the first so many nodes from one id up to another those of some projects and types, in the order of their ids.
 SELECT s.doc FROM (
