@@ -11,14 +11,16 @@ from hypothesis import strategies as st
 from batonpass.core.errors import Invalid
 from batonpass.core.ids import NodeId
 from batonpass.core.nodes import Authored
-from batonpass.core.search import Nearby, nearby, (
+from batonpass.core.search import (
     QUERY_CHARS_MAX,
     QUERY_WORDS_MAX,
     SNIPPET_CHARS_MAX,
+    Nearby,
     any_word,
     entry,
     is_found_alike,
     matched,
+    nearby,
     question,
     snippet,
     texts,
