@@ -24,3 +24,9 @@ def test_an_id_that_is_no_string_is_refused_by_its_type(value: object) -> None:
         parse_node_id(value)
     with pytest.raises(Invalid, match="session: must be a string"):
         parse_label(value, field="session")
+
+
+@pytest.mark.parametrize("text", ["", "task-1", "task-1; epoch=", "task-1; epoch=x", "; epoch=3", "task-1 epoch=3"])
+def test_what_is_no_fence_is_refused_with_its_form(text: str) -> None:
+    with pytest.raises(Invalid, match="<resource>; epoch=<number>"):
+        parse_fence(text)

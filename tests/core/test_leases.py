@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batonpass.core.clock import iso, micros
-from batonpass.core.errors import AlreadyClaimed, Conflict, Forbidden, LeaseLost, NotReady, Paused, TooManyClaims
+from batonpass.core.errors import (
+    AlreadyClaimed,
+    Conflict,
+    ExecutionBoundary,
+    Forbidden,
+    LeaseLost,
+    NotReady,
+    Paused,
+    TooManyClaims,
+)
 from batonpass.core.identity import Kind as Sort
 from batonpass.core.identity import Principal
 from batonpass.core.ids import Fence, HolderId, Instant, PersonId, Resource, TokenHash
@@ -755,6 +764,17 @@ def test_a_node_that_is_done_is_not_claimed_unless_forced() -> None:
 def test_force_lifts_nothing_but_readiness() -> None:
     assert isinstance(refusal(LIVE, on(Verb.CLAIM, WHO["stranger"], force=True)), AlreadyClaimed)
     assert isinstance(refusal(FREE, on(Verb.CLAIM, HOLDER, force=True), Standing(Policy(paused="x"))), Paused)
+
+
+def test_what_a_pipeline_has_is_nobodys_to_claim_by_force_neither() -> None:
+    """D24a."""
+    gating = replace(OPEN, boundary="pipelines/r1")
+
+    for forced in (False, True):
+        error = refusal(FREE, on(Verb.CLAIM, HOLDER, force=forced), gating)
+        assert isinstance(error, ExecutionBoundary)
+        assert error.message.startswith("pipelines/r1 has this item")
+    assert isinstance(decide(LIVE, on(Verb.RENEW, HOLDER), gating, NOW), Granted), "what is held may be settled"
 
 
 # --- the lapse counter (D9) ------------------------------------------------------------------------------------------

@@ -7,9 +7,9 @@ import pytest
 
 from batonpass.core import nodes
 from batonpass.core.edges import Edge
-from batonpass.core.errors import InvalidNode
+from batonpass.core.errors import Invalid, InvalidNode
 from batonpass.core.ids import Instant, NodeId
-from batonpass.core.nodes import Attribution, Authored, Node, validate
+from batonpass.core.nodes import Attribution, Authored, Node, parse_sha, validate
 
 TASK: Final = Authored(NodeId("task-a"), "task", "Fix it", "It is broken", date="2026-10-01")
 QUESTION: Final = Authored(NodeId("question-a"), "question", "Which one?", "Two would do")
@@ -246,3 +246,10 @@ def test_a_node_knows_its_id_and_type() -> None:
 
     assert node.id == "task-a"
     assert node.kind.name == "task"
+
+
+def test_a_commit_is_named_by_seven_to_forty_hex_digits() -> None:
+    assert parse_sha("abcdef1") == "abcdef1"
+    for text in ("abcdef", "ABCDEF1", "0" * 41):
+        with pytest.raises(Invalid, match="7 to 40 lower-case hex digits"):
+            parse_sha(text)

@@ -9,7 +9,7 @@ import pytest
 from batonpass.core import edges as edge_law
 from batonpass.core import nodes as node_law
 from batonpass.core.edges import EDGE_TYPES, EdgeType
-from batonpass.core.errors import InvalidNode
+from batonpass.core.errors import InvalidNode, NotFound
 from batonpass.core.node_types import NODE_TYPES, NodeType, check_status, is_dead
 from batonpass.core.nodes import Authored
 from batonpass.wire.markdown import read_json
@@ -115,3 +115,9 @@ def test_the_vocabularies_are_those_that_are_read() -> None:
     assert {node_law.parse_readiness(word) for word in words["readiness.clear"]} == {None}
     assert all(words.values())
     assert set(EVERY_NODE) <= {key.name for key in schema().keys}
+
+
+def test_a_type_that_is_none_is_answered_with_the_nearest() -> None:
+    assert type_named("task").name == "task"
+    with pytest.raises(NotFound, match="did you mean task"):
+        type_named("taks")
