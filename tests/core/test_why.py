@@ -148,6 +148,12 @@ def test_work_that_stands_there_without_resolving_anything_is_for_the_person_who
     ]
 
 
+def test_what_was_given_up_while_a_pipeline_had_it_says_both() -> None:
+    one = candidate(execution="pipelines/r1", retired=True, status="abandoned")
+
+    assert [code for code, _ in reasons(one)] == [Code.GATING, Code.DONE]
+
+
 def test_what_is_over_is_not_explained_any_further() -> None:
     one = candidate(resolved=True, wake=TODAY + timedelta(days=9), blocked_by=(B,))
 
