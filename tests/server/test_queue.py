@@ -104,6 +104,22 @@ async def test_a_page_hides_and_counts_what_is_held_blocked_or_asleep(
     assert (page["total_count"], page["truncated"], page["next_offset"]) == (2, False, None)
 
 
+async def test_what_a_person_worked_on_lately_is_counted_once_when_it_is_hidden(
+    server: InProcessServer,
+) -> None:
+    """A page looks at the person's own recent work wherever it stands; the index counts it as well."""
+    await put(server, task("held"), task("asleep", wake="2026-12-24"), task("blocked"))
+    await put(server, task("first", edges=[{"type": "blocks", "to": "task-blocked"}]))
+    for name in ("held", "asleep", "blocked"):
+        await server.ask("POST", f"/v1/nodes/task-{name}/priority", {"priority": "p2"})
+    await server.ask("POST", "/v1/nodes/task-held/claim", {}, token=await server.add_person("grace"))
+
+    page = await server.ask("GET", "/v1/queue")
+
+    counters = {name: page.get(name) for name in ("leased", "blocked", "dormant")}
+    assert counters == {"leased": 1, "blocked": 1, "dormant": 1}
+
+
 async def test_ones_own_and_ones_agents_items_stay_and_a_reservation_comes_first(
     server: InProcessServer, seven: str
 ) -> None:

@@ -207,11 +207,13 @@ class _Reading:
     async def _judge(self, rows: Sequence[Listed]) -> list[Item]:
         """Return which of these are in the list, with their exact scores."""
         shown: list[Item] = []
+        counted = {row.id for row in rows if not row.beside and row.lane not in self.lanes}
         for candidate in await self._candidates([row.id for row in rows]):
             self.judged[candidate.id] = None
             seen = judge(candidate, self.viewer, self.now, self.scope)
             if isinstance(seen, Hidden):
-                if seen is not Hidden.GONE:
+                # What is held, and what stands in a lane that is not shown, the index counts itself.
+                if seen not in {Hidden.GONE, Hidden.LEASED, Hidden.RESERVED} and candidate.id not in counted:
                     self.hidden[seen] = self.hidden.get(seen, 0) + 1
             elif self._belongs(candidate, seen):
                 shown.append(seen)
