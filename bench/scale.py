@@ -91,7 +91,6 @@ class Question:
 
     def job(self, server: Server, inhabited: Inhabited, seconds: float) -> Job:
         """Return what the load generator is to do."""
-        free = inhabited.world.cells * (len(READY) - 1)
         return Job(
             host="127.0.0.1",
             port=server.port,
@@ -101,8 +100,13 @@ class Question:
             bodies=[self.body],
             connections=self.connections,
             seconds=seconds,
-            most=free if self.takes and free < FEW else None,
+            most=self.most(inhabited.world),
         )
+
+    def most(self, world: World) -> int | None:
+        """Return how many times it may be asked at most, None for as often as there is time for."""
+        free = world.cells * (len(READY) - 1)
+        return free if self.takes and free < FEW else None
 
 
 def questions(world: World) -> Iterator[Question]:

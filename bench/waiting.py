@@ -25,7 +25,8 @@ import uvloop
 from batonpass.wire import paths
 
 PROJECT: Final = "waiting"
-WAIT_S: Final = 30
+WAIT_S: Final = 60
+"""As long as a server lets them; then each asks again."""
 JOINED_AT_ONCE: Final = 16
 """How many workers ask for the first time at once: a fleet does not start in one instant."""
 PAUSE_S: Final = 0.02

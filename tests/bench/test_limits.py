@@ -18,13 +18,16 @@ from batonpass.store.open import open_store
 from bench import limits, slowdisk
 from bench.seed import CLAIMED, HELD, Fleet
 from bench.served import Database
+from bench.world import plain_item
+
+CELLS = 50
 
 
 async def make_rows(url: str) -> None:
     store = await open_store(url)
     free, held = ([Resource(pool.node(number)) for number in range(pool.count)] for pool in (CLAIMED, HELD))
     async with store.write(SYSTEM, Fences()) as tx:
-        leases.create(tx, [*free, *held])
+        leases.create(tx, [*free, *held, *(Resource(plain_item(cell)) for cell in range(CELLS))])
     async with store.write(SYSTEM, Fences(changing=frozenset(held))) as tx:
         leases.write(tx, [(row, claimed(row)) for row in tx.locked.values()])
     await store.close()
@@ -43,6 +46,7 @@ async def counts(url: str) -> tuple[int, int, int]:
     async with store.read() as tx:
         (events,) = await tx.fetch(q("events.after", seq=0, most=1_000_000))
         nodes = [Resource(pool.node(number)) for pool in (CLAIMED, HELD) for number in range(pool.count)]
+        nodes += [Resource(plain_item(cell)) for cell in range(CELLS)]
         rows = (await leases.leases_of(tx, nodes)).values()
     await store.close()
     return sum(row.epoch for row in rows), len(events), sum(row.version for row in rows)
@@ -58,6 +62,14 @@ def database(database_url: str) -> Database:
 
 def test_the_limit_of_a_claim_is_a_claim_and_its_event(database: Database) -> None:
     rate = limits.rate(database, "claim", 0.2)
+
+    claims, events, changes = asyncio.run(counts(database.url))
+    assert claims == events == changes - HELD.count > 0
+    assert rate > 0
+
+
+def test_the_limit_of_taking_is_a_claim_of_an_item_of_the_world(database: Database) -> None:
+    rate = limits.rate_in_world(database, CELLS, 0.2)
 
     claims, events, changes = asyncio.run(counts(database.url))
     assert claims == events == changes - HELD.count > 0
