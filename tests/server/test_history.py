@@ -8,15 +8,19 @@ import pytest
 
 from batonpass.core.history import REDACTED
 from batonpass.core.ids import Instant, NodeId
+from batonpass.server.services.history import STAYS
 from batonpass.store import history
-from batonpass.store.base import SYSTEM, Fences
+from batonpass.store.base import SYSTEM, Fences, q
 from batonpass.store.history import Written
+from batonpass.store.open import sqlite_path
+from batonpass.testing.clock import ManualClock
 from batonpass.testing.populated import contents
-from batonpass.testing.server import InProcessServer
+from batonpass.testing.server import InProcessServer, in_process_server
 
 pytestmark = pytest.mark.anyio
 
 SECRET: Final = "hunter2-is-no-password"
+WORD: Final = "hunter2qzxv"
 TASK: Final = "/v1/nodes/task-a"
 
 
@@ -158,7 +162,7 @@ async def test_a_redacted_text_is_nowhere_in_the_database_and_the_act_is(
 ) -> None:
     """No row of a table has it: of the history, the feed, replies kept for repetition, the words that are searched.
 
-    Pages that a database has freed, or not merged yet, are another matter: docs/howto/remove-a-text.md.
+    Pages that PostgreSQL has freed are another matter: docs/howto/remove-a-text.md.
     """
     entry = task(body=f"it is {SECRET}")
     (made,) = (await server.ask("POST", "/v1/nodes", {"nodes": [entry]}, idempotency_key="k-1"))["results"]
@@ -185,6 +189,51 @@ async def test_a_redacted_text_is_nowhere_in_the_database_and_the_act_is(
     )
     kinds = [(row[2], row[3]) for row in contents(database_url)["events"]]
     assert kinds.count(("node.redacted", "task-a")) == 1
+
+
+def files_that_have(text: str, url: str) -> list[str]:
+    """Return which files of a SQLite database have `text`, or the end of it: an index leaves out what words share."""
+    path = sqlite_path(url)
+    end = text.encode()[-8:]
+    return sorted(file.name for file in path.parent.glob(f"{path.name}*") if end in file.read_bytes())
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+async def test_no_file_of_a_sqlite_database_has_a_redacted_word(
+    sqlite_url: str, clock: ManualClock, *, deleted: bool
+) -> None:
+    async with in_process_server(sqlite_url, clock=clock) as server:
+        await server.ask(
+            "POST", "/v1/nodes", {"nodes": [{**task(body=f"text {n}"), "id": f"task-{n}"} for n in range(40)]}
+        )
+        made = await put(server, body=f"it is {WORD}", title=f"{WORD} it is")
+        await put(server, revision=made, body="it is gone", title="Another")
+        if deleted:
+            await server.ask("DELETE", TASK, {"reason": "filed by mistake"})
+        assert files_that_have(WORD, sqlite_url)
+
+        answer = (await redact(server, made)).json()
+
+        assert answer["warnings"] == []
+        assert files_that_have(WORD, sqlite_url) == []
+
+
+async def test_a_redaction_while_an_older_state_is_read_says_that_the_files_still_have_it(
+    sqlite_url: str, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("batonpass.store.sqlite.LOG_WAIT_S_MAX", 0.0)
+    async with in_process_server(sqlite_url, clock=clock) as server:
+        made = await put(server, body=f"it is {WORD}")
+        await put(server, revision=made, body="it is gone")
+        async with server.store.read_long() as reader:
+            await reader.now()
+            await reader.fetch(q("search.top"))
+            during = (await redact(server, made)).json()
+        after = (await redact(server, made)).json()
+
+    assert (during["status"], during["warnings"]) == ("updated", [STAYS])
+    assert (after["status"], after["warnings"]) == ("skipped", [])
+    assert files_that_have(WORD, sqlite_url) == []
 
 
 async def test_a_redaction_takes_the_text_wherever_the_node_had_it_and_once(server: InProcessServer) -> None:

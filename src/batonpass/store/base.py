@@ -202,6 +202,14 @@ class Store(Protocol):
         """
         ...
 
+    async def empty_log(self) -> bool:
+        """Take what was committed out of the log beside a SQLite file, and return whether the log is empty now.
+
+        It is not while somebody reads an older state; another call may do. Nothing is to be done on PostgreSQL, whose
+        log is its administrator's.
+        """
+        ...
+
     async def close(self) -> None:
         """Let go of connections and files; safe twice."""
         ...

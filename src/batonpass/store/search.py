@@ -128,6 +128,16 @@ def forget(tx: Tx, node: NodeId) -> None:
     tx.put(q("search.forget", node=node))
 
 
+async def merge(tx: Tx, *, pages: int) -> bool:
+    """Write about so many pages of the index anew, without the words that nothing has any more; return if more is left.
+
+    SQLite keeps them until then. Less than 0 pages means as many, and that the
+    whole index is to be written anew. On PostgreSQL there is nothing to do.
+    """
+    before, _, after = await tx.fetch(q("search.changes"), q("search.merge", pages=pages), q("search.changes"))
+    return bool(after[0][0] - before[0][0] > 1)
+
+
 async def read_some(tx: Tx, *, most: int) -> int:
     """Read at most `most` nodes that nobody has read into the index yet, the newest first; return how many.
 

@@ -31,7 +31,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -54,6 +54,8 @@ GROUP_S_MAX: Final = 0.005
 LOCK_WAIT_S_MAX: Final = 10.0
 """How long members wait for another process's group before they are told 503."""
 BUSY_RETRY_S: Final = 0.01
+LOG_WAIT_S_MAX: Final = 1.0
+"""How long emptying the log waits for readers and writers."""
 STATEMENTS_CACHED: Final = 256
 ASIDES_MAX: Final = 4
 """How many reads beside the event loop go on at once, each with a connection and a thread."""
@@ -286,6 +288,10 @@ class SqliteStore:
             raise
         else:
             await self._answer(turn)
+
+    async def empty_log(self) -> bool:
+        """Take what was committed out of the write-ahead log, in a thread; see `store.base`."""
+        return await asyncio.to_thread(_empty_log, self.path)
 
     async def close(self) -> None:
         """Finish the group under way and close the connections; who still waits for another process is refused.
@@ -521,7 +527,16 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     else:
         _use_wal(connection)
         connection.execute("PRAGMA busy_timeout = 0")
+        # What is taken out of a row or freed is written over: a redacted text must not stay in the file.
+        connection.execute("PRAGMA secure_delete = ON")
     return connection
+
+
+def _empty_log(path: Path) -> bool:
+    with closing(connect(path)) as connection:
+        connection.execute(f"PRAGMA busy_timeout = {int(LOG_WAIT_S_MAX * 1000)}")
+        ((busy, _, _),) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    return not busy
 
 
 def inspect(path: Path) -> sqlite3.Connection:

@@ -16,6 +16,7 @@ from batonpass.core.ids import NodeId, Resource
 from batonpass.core.nodes import Node
 from batonpass.server.services.change import Caller, Change, Replayed, change
 from batonpass.server.services.principals import require_admin, require_current
+from batonpass.server.services.search import forget_for_good
 from batonpass.store import events, history, nodes, tombstones
 from batonpass.store.base import Reader, Store, retried
 from batonpass.store.history import Entry, Written
@@ -27,6 +28,9 @@ PAGE_WITH_TEXT_MAX: Final = 50
 """The same when each entry brings its text, which may be some ten kilobytes."""
 NEWEST: Final = 2**31
 """Beyond any entry's number."""
+STAYS: Final = (
+    "the database's files still have what was written over, since they are large or being read; redact again to go on"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +75,18 @@ class History:
             by = await history.get_entry(tx, node, entry.redaction) if entry.redaction is not None else None
         return Revision(entry, by)
 
-    @retried
     async def redact(self, caller: Caller, node: NodeId, prefix: str, *, reason: str) -> RedactReply | Replayed:
-        """Take the text of a revision that the node has left behind out of its history, for good; an admin's act."""
+        """Take the text of a revision that the node has left behind out of its history, for good; an admin's act.
+
+        Once it is committed, a SQLite file forgets it too. A repeated call goes on with that, whatever it answers.
+        """
+        answer = await self._redact(caller, node, prefix, reason=reason)
+        if not await forget_for_good(self._store) and isinstance(answer, RedactReply):
+            answer.warnings.append(STAYS)
+        return answer
+
+    @retried
+    async def _redact(self, caller: Caller, node: NodeId, prefix: str, *, reason: str) -> RedactReply | Replayed:
         async with change(self._store, caller, onto=frozenset({Resource(node)})) as made:
             if made.replayed is not None:
                 return made.replayed

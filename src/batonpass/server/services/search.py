@@ -17,6 +17,10 @@ READ_AT_ONCE: Final = 25
 """How many nodes are read into the index in one transaction: on SQLite others wait for it."""
 READ_BY_A_SEARCH_MAX: Final = 500
 """How many nodes a search reads into the index before it answers, if they are missing there: a second's work."""
+MERGED_AT_ONCE: Final = 256
+"""How many pages of the index, of 4 KB, are merged in one transaction: on SQLite others wait for it."""
+MERGES_MAX: Final = 256
+"""How many such transactions one call makes: the index of some hundred thousand nodes, and about ten seconds."""
 BEGUN_ENOUGH: Final = 100
 """So many of the newest nodes with a word that is only begun are enough: as many as a page has at most."""
 UNREAD_COUNTED_MAX: Final = 100_000
@@ -86,6 +90,27 @@ async def catch_up(store: Store, *, most: int | None = None) -> None:
     read = 0
     while (most is None or read < most) and (some := await _read_some(store)):
         read += some
+
+
+async def forget_for_good(store: Store) -> bool:
+    """Take out of a SQLite file what rows and the index of words have dropped; return whether all of it is gone.
+
+    Others write between the steps. It is not all gone when the index is very
+    large or somebody still reads an older state: then calling again goes on.
+    """
+    left = await _merge(store, pages=-MERGED_AT_ONCE)
+    for _ in range(MERGES_MAX):
+        if not left:
+            break
+        left = await _merge(store, pages=MERGED_AT_ONCE)
+    emptied = await store.empty_log()
+    return emptied and not left
+
+
+@retried
+async def _merge(store: Store, *, pages: int) -> bool:
+    async with store.write(SYSTEM, Fences()) as tx:
+        return await search.merge(tx, pages=pages)
 
 
 @retried

@@ -56,6 +56,14 @@ SELECT :nodes::text;
 -- What stands in the index from now on. Here the index follows its table.
 SELECT :nodes::text;
 
+-- name: merge(pages)
+-- Here an index forgets by itself.
+SELECT :pages::bigint;
+
+-- name: changes()
+-- How many rows a merge has changed.
+SELECT 0;
+
 -- name: forget(node)!
 -- A node's entry, gone with its node.
 DELETE FROM search_nodes WHERE node = :node::text;
