@@ -55,6 +55,12 @@ def asking(one: Candidate, **facts: object) -> Candidate:
             Code.DONE,
             "if it is not: baton unlink dec-x resolves task-a",
         ),
+        (
+            candidate(type="question", resolved=True),
+            replace(OPEN, resolved_by=NodeId("dec-x")),
+            Code.DONE,
+            "if it is not: baton unlink dec-x answers task-a, or the same with resolves",
+        ),
         (candidate(retired=True), replace(OPEN, superseded_by=B), Code.DONE, "see baton why task-b"),
         (candidate(retired=True, status="abandoned"), OPEN, Code.DONE, "to reopen it: baton set task-a --status open"),
         (
@@ -96,8 +102,8 @@ def asking(one: Candidate, **facts: object) -> Candidate:
             "baton unlink task-a assigned person-ada",
         ),
         (candidate(requires=("human",)), OPEN, Code.HUMAN, "baton edit task-a --set requires="),
-        (asking(candidate(), open_questions=(QUESTION,)), OPEN, Code.HUMAN, "baton answer question-q"),
-        (candidate(type="question"), OPEN, Code.HUMAN, "baton answer task-a"),
+        (asking(candidate(), open_questions=(QUESTION,)), OPEN, Code.HUMAN, "baton answer question-q TEXT"),
+        (candidate(type="question"), OPEN, Code.HUMAN, "baton answer task-a TEXT"),
         (
             candidate(type="capture-pending"),
             OPEN,
@@ -179,3 +185,20 @@ def test_a_reason_without_a_way_out_needs_none() -> None:
     (reason,) = explain(candidate(consent=READY), SEVEN, NOW, scope=Scope(), circumstances=OPEN).reasons
 
     assert reason == Reason(Code.CONSENT, "for agents: marked ready by Ada")
+
+
+def test_each_open_question_has_the_command_that_answers_it_and_no_other() -> None:
+    questions = (QUESTION, NodeId("question-q-2"))
+
+    said = reasons(asking(candidate(), open_questions=questions))
+
+    assert [out for code, out in said if code is Code.HUMAN] == [
+        "baton answer question-q TEXT",
+        "baton answer question-q-2 TEXT",
+    ]
+
+
+def test_a_type_is_named_with_its_article() -> None:
+    said = explain(candidate(type="artifact"), SEVEN, NOW, scope=Scope(), circumstances=OPEN).reasons
+
+    assert [reason.says for reason in said] == ["an artifact is never an item of the queue"]

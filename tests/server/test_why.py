@@ -74,7 +74,7 @@ async def test_each_obstacle_is_named_with_its_way_out(server: InProcessServer) 
     assert says(said, "dormant") == ("asleep until 2027-01-01", "wait, or baton edit task-a --set wake=")
     assert says(said, "paused") == ("claims are paused: incident 7", "an admin resumes: baton resume --project mail")
     human = [reason["way_out"] for reason in said["reasons"] if reason["code"] == "human"]
-    assert human == ["baton edit task-a --set requires=", "baton answer question-q"]
+    assert human == ["baton edit task-a --set requires=", "baton answer question-q TEXT"]
 
 
 async def test_whose_lease_is_in_the_way_and_whose_is_over(server: InProcessServer, clock: ManualClock) -> None:

@@ -96,10 +96,10 @@ def _reasons(
 ) -> Iterator[Reason]:
     kind, node = NODE_TYPES[candidate.type], candidate.id
     if not kind.queueable:
-        yield Reason(Code.NO_ITEM, f"a {kind.name} is never an item of the queue")
+        yield Reason(Code.NO_ITEM, f"{_one(kind.name)} is never an item of the queue")
         return
     if not kind.claimable:
-        yield Reason(Code.NO_WORK, f"a {kind.name} is not work, so nobody claims it")
+        yield Reason(Code.NO_WORK, f"{_one(kind.name)} is not work, so nobody claims it")
     yield from _whether_live(candidate, around)
     if candidate.gone:
         return
@@ -131,13 +131,20 @@ def _whether_live(candidate: Candidate, around: Circumstances) -> Iterator[Reaso
         yield Reason(
             Code.DONE,
             f"resolved by {around.resolved_by}",
-            f"if it is not: baton unlink {around.resolved_by} resolves {node}",
+            f"if it is not: baton unlink {around.resolved_by} {_done_by_edge(candidate)}",
         )
     if around.superseded_by is not None:
         yield Reason(Code.DONE, f"superseded by {around.superseded_by}", f"see baton why {around.superseded_by}")
     if candidate.retired and around.superseded_by is None:
         said = f"its status is {candidate.status or 'none'}"
         yield Reason(Code.DONE, said, f"to reopen it: baton set {node} --status open")
+
+
+def _done_by_edge(candidate: Candidate) -> str:
+    """Return the edge that makes it done; which of the two a question has is not among the facts."""
+    if candidate.type == "question":
+        return f"answers {candidate.id}, or the same with resolves"
+    return f"resolves {candidate.id}"
 
 
 def _whether_awake(candidate: Candidate, today: date, scope: Scope) -> Iterator[Reason]:
@@ -153,7 +160,7 @@ def _who_holds(candidate: Candidate, asker: Principal, now: Instant) -> Iterator
     lease, row, node = live_lease(candidate, now), candidate.lease, candidate.id
     if lease is not None and lease.expires_at is not None:
         until, who = iso(lease.expires_at), lease.holder_name or lease.holder
-        whose = f"{who}, which is yours" if is_own(lease, asker) else who
+        whose = f"{who} (yours)" if is_own(lease, asker) else who
         if lease.kind is Kind.RESERVATION:
             says, code = f"reserved by {whose} until {until}", Code.RESERVED
         else:
@@ -191,18 +198,23 @@ def _whom_for(candidate: Candidate, asker: Principal, scope: Scope) -> Iterator[
         yield Reason(Code.ROUTED, f"routed to {names}, so no other takes it unasked", out)
 
 
+def _one(kind: str) -> str:
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+
+
 def _way_out_for_people(candidate: Candidate, why: str) -> str:
     node = candidate.id
     if why.startswith("assigned to "):
         return f"baton unlink {node} assigned {why.removeprefix('assigned to ')}"
-    if why.startswith("open question ") and candidate.ready.open_questions:
-        return f"baton answer {candidate.ready.open_questions[0]}"
+    asked = next((one for one in candidate.ready.open_questions if why.startswith(f"open question {one} ")), None)
+    if asked is not None:
+        return f"baton answer {asked} TEXT"
     if why.startswith("lapsed "):
         return f"see why runs die on it; then a person says: baton ready {node}"
     if why == "requires human":
         return f"baton edit {node} --set requires="
     if candidate.type == "question":
-        return f"baton answer {node}"
+        return f"baton answer {node} TEXT"
     return f"decide what becomes of it, with baton show {node}"
 
 
