@@ -209,6 +209,7 @@ def keep(candidate: Candidate, now: Instant) -> Kept:
         due=_day(candidate.needed_by) if not candidate.proposal else None,
         wakes=_day(candidate.wake),
     )
+    cools = ranking.cools(candidate.id, ranking.day_number(today)) if candidate.heat else ranking.NEVER
     return Kept(
         id=candidate.id,
         type=candidate.type,
@@ -219,7 +220,7 @@ def keep(candidate: Candidate, now: Instant) -> Kept:
         born=candidate.born,
         lane=_lane(candidate, ready, where, today),
         place=where.place,
-        turns=where.turns,
+        turns=min(where.turns, cools),
         stale=candidate.staleness >= STALE_FROM,
         busy=candidate.lease is not None and candidate.lease.kind is not Kind.NONE,
     )

@@ -12,6 +12,7 @@ each pace gives the order of any day without reading what is further down.
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -41,6 +42,8 @@ BLOCKING_DEPTH_MAX: Final = 8
 """How many live nodes downstream count, and how far down they are looked for."""
 PACES: Final = 5
 """Growing by 0 to 4 thousand units a day: age adds one, what is due three or two."""
+COOLS_AFTER_DAYS: Final = 7
+"""After so many days, and within as many more, the heat of an item is counted anew: it falls while nobody writes."""
 NEVER: Final = 2**31 - 1
 """The day of an item whose place holds for good."""
 EPOCH: Final = date(1970, 1, 1).toordinal()
@@ -125,6 +128,11 @@ def placed(units: int, *, today: int, born: int, due: int | None, wakes: int | N
     if wakes is not None:
         turns.append(wakes)
     return Placed(pace, pace * DAY * today - units, min((turn for turn in turns if turn > today), default=NEVER))
+
+
+def cools(item: str, today: int) -> int:
+    """Return the day on which the heat of an item is to be counted anew: in a week or two, not all on one day."""
+    return today + COOLS_AFTER_DAYS + zlib.crc32(item.encode()) % COOLS_AFTER_DAYS
 
 
 def units_on(today: int, *, pace: int, place: int) -> int:
