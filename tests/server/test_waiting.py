@@ -191,7 +191,7 @@ async def test_an_event_wakes_as_many_as_it_feeds_in_the_order_in_which_they_cam
             done = {n for n, task in enumerate(waiting) if task.done()}
         fed = sorted(done - set(served))
         assert fed[-1] < len(served) + BATCH + BATONS_MAX, "those who came first, but for who was just trying"
-        assert tries - before <= BATCH + 3 * (MISSES_MAX + BATONS_MAX), "and hardly anybody else has tried"
+        assert tries - before <= BATCH + 4 * (MISSES_MAX + BATONS_MAX), "and hardly anybody else has tried"
         served += fed
 
     items = [(await task)["item"]["id"] for task in waiting]
@@ -200,8 +200,12 @@ async def test_an_event_wakes_as_many_as_it_feeds_in_the_order_in_which_they_cam
 
 async def test_who_comes_is_not_served_before_those_who_wait_however_slow_they_are(server: InProcessServer) -> None:
     """On a busy server whoever is back from work would otherwise get what there is, and the line nothing."""
-    items = 5
-    early = items + BATONS_MAX + 1
+    items = [f"task-{n}" for n in range(5)]
+    early = len(items) + BATONS_MAX + 1
+    gate = {**NODE, "id": "dec-gate", "type": "decision", "title": "gate", "project": "web"}
+    blocks = [{"type": "blocks", "to": item} for item in items]
+    await server.ask("POST", "/v1/nodes", {"nodes": [{**gate, "edges": blocks}]})
+    await put(server, *items)
     tokens = [await server.add_agent(f"mill-{n}", standing=True) for n in range(early + 1)]
     waiting = []
     for n, token in enumerate(tokens[:early]):
@@ -209,17 +213,17 @@ async def test_who_comes_is_not_served_before_those_who_wait_however_slow_they_a
         await until_in_line(server.services.lines, requests=n + 1)
 
     async with held("next.chosen") as door:
-        await put(server, *(f"task-{n}" for n in range(items)))
+        await server.ask("POST", "/v1/nodes/dec-gate/status", {"status": "rejected"})  # all of them at one moment
         await door.reached()
         late = asyncio.create_task(take(server, token=tokens[early], wait=60))
         await until_in_line(server.services.lines, requests=early + 1)
     async with asyncio.timeout(20):
-        while sum(task.done() for task in waiting) < items:
+        while sum(task.done() for task in waiting) < len(items):
             pending = [task for task in waiting if not task.done()]
             await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
 
     assert not late.done()
-    await put(server, *(f"task-{n}" for n in range(items, early + 1)))
+    await put(server, *(f"task-{n}" for n in range(len(items), early + 1)))
     async with asyncio.timeout(20):
         taken = await asyncio.gather(*waiting, late)
     assert len({answer["item"]["id"] for answer in taken}) == early + 1

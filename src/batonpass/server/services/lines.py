@@ -43,11 +43,8 @@ from batonpass.store.lines import routed
 
 T = TypeVar("T")
 
-BATONS_FIRST: Final = 4
-"""How many of one line try at the same time when something has happened."""
-BATONS_MAX: Final = 16
-"""How many do when there is enough: each who took something lets one more try. Calls that come together share their
-transactions, so on a slow server a line would otherwise be fed a few at a time beside everything else."""
+BATONS_MAX: Final = 4
+"""How many of one line try at the same time, when there is enough."""
 MISSES_MAX: Final = 8
 """After so many in a row who found nothing, the baton goes on more slowly."""
 PACE_S: Final = 0.25
@@ -150,8 +147,8 @@ class Line(Generic[T]):
         self._due, self._missed, self._misses = due, set(), 0
         self._pass_on()
 
-    def _pass_on(self, most: int = BATONS_FIRST) -> None:
-        if (self._due or self._untried) and len(self._batons) < most:
+    def _pass_on(self) -> None:
+        if (self._due or self._untried) and len(self._batons) < BATONS_MAX:
             baton = asyncio.create_task(self._carry(), name="baton")
             self._batons.add(baton)
             baton.add_done_callback(self._batons.discard)
@@ -164,7 +161,7 @@ class Line(Generic[T]):
             if await waiter.tries():
                 self.leave(waiter)
                 self._misses = 0
-                self._pass_on(BATONS_MAX)
+                self._pass_on()
             elif missed is self._missed:
                 missed.add(waiter.key)
                 self._misses += 1
