@@ -57,6 +57,14 @@ def test_both_databases_have_the_same_statements_with_the_same_parameters() -> N
     }
 
 
+@pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
+def test_reading_the_statements_says_nothing(dialect: str, caplog: pytest.LogCaptureFixture) -> None:
+    """What their reader finds odd it would tell on the standard error of every command."""
+    queries.load.__wrapped__(dialect)
+
+    assert caplog.messages == []
+
+
 def test_each_statement_is_asked_for_and_each_that_is_asked_for_exists() -> None:
     known = set(queries.load("sqlite"))
     names = asked()

@@ -56,7 +56,7 @@ SELECT :nodes::text;
 -- What stands in the index from now on. Here the index follows its table.
 SELECT :nodes::text;
 
--- name: merge(pages)
+-- name: merge(pages)!
 -- Here an index forgets by itself.
 SELECT :pages::bigint;
 

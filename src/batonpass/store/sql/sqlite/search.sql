@@ -58,7 +58,7 @@ WHERE node IN (SELECT value FROM json_each(:nodes)) AND words IS NOT NULL;
 INSERT INTO search_words (rowid, words)
 SELECT doc, words FROM search_nodes WHERE node IN (SELECT value FROM json_each(:nodes)) ORDER BY doc;
 
--- name: merge(pages)
+-- name: merge(pages)!
 -- About so many pages of the index written anew; less than 0 begins with the whole of it.
 INSERT INTO search_words (search_words, rank) VALUES ('merge', :pages);
 
