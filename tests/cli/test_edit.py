@@ -76,9 +76,35 @@ def test_a_text_that_came_too_late_is_kept_and_the_way_on_is_said(baton: Baton, 
     assert "1. see what was changed meanwhile: baton history task-a --diff" in late.err
     assert f"2. bring that into your text, and write it: baton edit task-a --from {kept}" in late.err
 
-    kept.write_text(kept.read_text().replace("body", "body"))
+    again = re.search(r"write it: baton (edit .+)", late.err)[1].split()  # type: ignore[index]  # the same
+    baton.ok("priority", "task-a", "p2")
+    assert baton(*again).code == 1  # whoever brings changes in has not seen this one
+
     baton.ok("edit", "task-a", "--from", str(kept))
     assert body(baton) == "second"
+
+
+def test_a_text_that_is_repaired_later_does_not_overwrite_what_came_meanwhile(baton: Baton, editor: Path) -> None:
+    baton.ok("add", "A", "--id", "task-a", "--body", "first")
+    edits(editor, "type: task", "type: tsak")
+    refused = baton("edit", "task-a")
+    again = re.search(r"write it: baton (edit .+)", refused.err)[1].split()  # type: ignore[index]  # a test of just that
+    kept = Path(again[3])
+    kept.write_text(kept.read_text().replace("tsak", "task").replace("first", "mine"))
+    baton.ok("edit", "task-a", "--set", "body=theirs")
+
+    late = baton(*again)
+
+    assert (late.code, body(baton)) == (1, "theirs")
+
+
+def test_a_second_text_that_is_not_taken_leaves_the_first_where_it_is(baton: Baton, editor: Path) -> None:
+    baton.ok("add", "A", "--id", "task-a", "--body", "first")
+    for word in ("one", "two"):
+        edits(editor, "first", word, "file.write_text(file.read_text().replace('type: task', 'type: tsak'))")
+        baton("edit", "task-a")
+
+    assert sorted(file.read_text().rsplit("\n", 2)[-2] for file in (baton.home / "edits").iterdir()) == ["one", "two"]
 
 
 @pytest.mark.parametrize(

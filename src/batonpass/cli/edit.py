@@ -6,6 +6,7 @@ that could not be sent, is kept in a file, and the way on is said.
 
 from __future__ import annotations
 
+import itertools
 import os
 import shlex
 import sys
@@ -60,8 +61,10 @@ def edit(
     Args:
         node: which.
         from_: take the whole text from this file; "-" reads standard input.
-        set_: set a key, as title=New; lists with commas between, nothing takes a key away; may be given several times.
-        revision: with --from: the revision that the text was made from; the present one unless given.
+        set_: set a key, as title=New; of a list the parts have commas between, and "tags=" takes a key away; may be
+            given several times.
+        revision: with --from: the revision that the text was made from; without it the text is written over whatever
+            is there.
 
     """
     if from_ is not None and set_:
@@ -80,7 +83,7 @@ def edit(
             return _told(_put(client, node, _text_of(node, new), revision or now.revision), common)
         except BatonError as error:
             if from_ is None:
-                _keep(node, new, now.revision, error)
+                _keep(node, new, _to_write_over(client, node, now.revision, error), error)
             raise
 
 
@@ -193,20 +196,42 @@ def _text_of(node: NodeId, raw: bytes) -> str:
 # --- what did not get anywhere ---------------------------------------------------------------------------------------
 
 
+def _to_write_over(client: Client, node: NodeId, read: str, error: BatonError) -> str:
+    """Return the revision that the kept text belongs over: after a conflict the one that its author looks at next."""
+    if not isinstance(error, Conflict):
+        return read
+    try:
+        return client.node(node).revision
+    except BatonError:  # to keep the text comes first
+        return read
+
+
 def _keep(node: NodeId, text: bytes, revision: str, error: BatonError) -> None:
     """Keep what was typed, and add to `error` where it is and how to go on."""
     folder = config.home_of(os.environ) / KEPT
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    file = folder / f"{node}-{revision[:10]}.md"
-    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as opened:
-        opened.write(text)
+    file = _write_new(folder, f"{node}-{revision[:10]}", text)
     error.add_note(f"your text is kept in {file}")
-    for step in _steps(node, file, error):
+    for step in _steps(node, file, revision, error):
         error.add_note(step)
 
 
-def _steps(node: NodeId, file: Path, error: BatonError) -> Sequence[str]:
-    again = f"baton edit {node} --from {shlex.quote(str(file))}"
+def _write_new(folder: Path, name: str, text: bytes) -> Path:
+    """Write a file that was not there before: an earlier text may be all that somebody has of it."""
+    files = (folder / (f"{name}.md" if number == 1 else f"{name}-{number}.md") for number in itertools.count(1))
+    while True:
+        file = next(files)
+        try:
+            descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            continue
+        with os.fdopen(descriptor, "wb") as opened:
+            opened.write(text)
+        return file
+
+
+def _steps(node: NodeId, file: Path, revision: str, error: BatonError) -> Sequence[str]:
+    again = f"baton edit {node} --from {shlex.quote(str(file))} --revision {revision}"
     if isinstance(error, Conflict):
         return (
             f"1. see what was changed meanwhile: baton history {node} --diff",
