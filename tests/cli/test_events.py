@@ -33,12 +33,25 @@ def test_events_are_chosen_by_kind_project_and_time(baton: Baton) -> None:
     assert baton.ok("events", "--since", "2999-01-01T00:00:00+00:00").out == "nothing happened\n"
 
 
+def test_a_quiet_hour_is_not_called_a_feed_without_events(baton: Baton) -> None:
+    quiet = baton.ok("events", "--kind", "policy")
+
+    assert quiet.out == "nothing happened in the last hour; further back: baton events --since 3d\n"
+
+
+def test_what_was_none_before_is_said_in_words(baton: Baton) -> None:
+    baton.task("a")
+    baton.ok("set", "task-a", "--status", "abandoned")
+
+    assert "from none, to abandoned" in baton.ok("events", "--kind", "node.status").out
+
+
 def test_a_list_that_was_cut_says_how_to_go_on(baton: Baton) -> None:
     baton.task("a")
     baton.task("b")
 
     first = baton.ok("events", "--kind", "node", "--project", "demo", "--limit", "1").out.splitlines()
-    rest = baton.ok(*first[-1].removeprefix("there is more: baton ").split(), "--project", "demo").out
+    rest = baton.ok(*first[-1].removeprefix("there is more: baton ").split()).out
 
     assert "task-a" in first[1]
     assert "task-b" in rest

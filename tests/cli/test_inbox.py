@@ -63,4 +63,4 @@ def test_the_queue_says_what_waits_for_your_word(baton: Baton) -> None:
 
     lines = baton.ok("queue").out.splitlines()
 
-    assert "waits for your word: 1 questions, 20+ findings (baton inbox)" in lines
+    assert "waits for your word: 1 question, 20+ findings (baton inbox)" in lines

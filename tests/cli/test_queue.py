@@ -96,3 +96,26 @@ def test_the_same_launch_gets_the_same_item_again(baton: Baton) -> None:
 
     assert first["item"]["id"] == again["item"]["id"]
     assert baton.json("leases")["count"] == 1
+
+
+def test_the_rest_of_a_filtered_queue_is_told_with_its_filters(baton: Baton) -> None:
+    for name in "abc":
+        baton.task(name, "--ready")
+
+    printed = baton.ok(
+        "queue", "--project", "demo", "--type", "task", "--exclude-type", "issue", "--readiness", "agent",
+        "--include-blocked", "--limit", "1",
+    ).out  # fmt: skip
+
+    said = re.search(r"… 1 to 1 of 3; more: baton (.+)\n", printed)
+    assert said is not None
+    assert said[1] == (
+        "queue --project demo --type task --exclude-type issue --readiness agent --include-blocked --limit 1 --offset 1"
+    )
+    assert "… 2 to 2 of 3" in baton.ok(*said[1].split()).out
+
+
+def test_a_page_behind_the_end_is_not_called_an_empty_queue(baton: Baton) -> None:
+    baton.task("a")
+
+    assert baton.ok("queue", "--offset", "7").out == "nothing from 8 on: there are 1\n"

@@ -41,6 +41,7 @@ def test_words_are_narrowed_and_pages_follow(baton: Baton) -> None:
     assert [line.split()[0] for line in first[1:3]] == ["task-fix-c", "task-fix-b"]
     assert first[-1] == "… 1 to 2 of 3; more: the same with --offset 2, or one word more"
     assert baton.ok("search", "fix", "--offset", "2").out.splitlines()[1].startswith("task-fix-a")
+    assert baton.ok("search", "fix", "--offset", "9").out == "nothing from 10 on: 3 were found\n"
     assert baton.json("search", "fix", "--type", "issue")["count"] == 0
 
 

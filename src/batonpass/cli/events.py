@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from batonpass.cli.context import ask, connected
 from batonpass.cli.options import COMMON, Common
-from batonpass.cli.render import Column, print_json, print_table, say
+from batonpass.cli.render import Column, again, print_json, print_table, say
 from batonpass.client import feed, feed_calls
 from batonpass.core.durations import parse_duration
 from batonpass.core.errors import Invalid
@@ -28,6 +28,8 @@ COLUMNS: Final = (
     Column("what", cut=True),
 )
 GAP: Final = "  "
+LATELY_ONLY: Final = " in the last hour; further back: baton events --since 3d"
+"""What to say of nothing when nobody has said since when."""
 
 
 def events(
@@ -63,9 +65,12 @@ def events(
     if common.json:
         print_json(answer.raw)
         return
-    print_table(COLUMNS, [_row(event) for event in answer.value.events], empty="nothing happened")
+    empty = "nothing happened" if since is not None else f"nothing happened{LATELY_ONLY}"
+    print_table(COLUMNS, [_row(event) for event in answer.value.events], empty=empty)
     if answer.value.more:
-        say(f"there is more: baton events --since {answer.value.next}")
+        most = None if limit is None else str(limit)
+        same = again("baton events", project=project, kind=kinds, node=about, limit=most)
+        say(f"there is more: {same} --since {answer.value.next}")
 
 
 def _follow(
@@ -96,4 +101,6 @@ def _row(event: EventBody) -> tuple[str, str, str | None, str | None, str, str |
 
 
 def _shown(value: object) -> str:
+    if value is None:
+        return "none"
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()

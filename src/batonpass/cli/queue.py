@@ -11,7 +11,7 @@ from cyclopts.validators import Number
 from batonpass.cli.context import ask
 from batonpass.cli.exits import Exit
 from batonpass.cli.options import COMMON, Common, Flag, Label, Node
-from batonpass.cli.render import Column, print_json, print_table, say, span, warn
+from batonpass.cli.render import Column, again, print_json, print_table, say, span, warn
 from batonpass.client import calls
 from batonpass.wire.events import WAIT_S_MAX
 from batonpass.wire.queue import ItemBody, QueueReply
@@ -70,8 +70,21 @@ def queue(
     if common.json:
         print_json(answer.raw)
         return
-    print_table(COLUMNS, [_row(item) for item in answer.value.items], empty="the queue is empty")
-    for line in _footers(answer.value):
+    reply = answer.value
+    total = f"{reply.total_count}{'+' if reply.counts_capped else ''}"
+    empty = f"nothing from {offset + 1} on: there are {total}" if offset and reply.total_count else "the queue is empty"
+    print_table(COLUMNS, [_row(item) for item in reply.items], empty=empty)
+    same = again(
+        "baton queue",
+        project=project,
+        type=types,
+        exclude_type=exclude_types,
+        readiness=readiness,
+        assignee=assignee,
+        include_blocked=include_blocked,
+        limit=None if limit is None else str(limit),
+    )
+    for line in _footers(reply, same):
         say(line)
 
 
@@ -139,12 +152,12 @@ def _row(item: ItemBody) -> tuple[str | None, ...]:
     )
 
 
-def _footers(reply: QueueReply) -> list[str]:
-    """Return what a reader must know of what is not in the table (case 174)."""
+def _footers(reply: QueueReply, same: str) -> list[str]:
+    """Return what a reader must know of what is not in the table (case 174); `same` is the command that was given."""
     lines = [] if reply.project_warning is None else [reply.project_warning]
     if reply.truncated:
         shown = f"{reply.offset + 1} to {reply.offset + reply.returned_count}"
-        more = f"; more: baton queue --offset {reply.next_offset}" if reply.next_offset is not None else ""
+        more = f"; more: {same} --offset {reply.next_offset}" if reply.next_offset is not None else ""
         lines.append(f"… {shown} of {reply.total_count}{'+' if reply.counts_capped else ''}{more}")
     hidden = [
         (reply.leased, "held by others (baton leases)"),
@@ -156,15 +169,19 @@ def _footers(reply: QueueReply) -> list[str]:
         (reply.archived, "of archived repositories"),
     ]
     waiting = [
-        (reply.questions, "questions"),
-        (reply.reviews, "reviews"),
-        (reply.findings, "findings"),
-        (reply.pending, "pending"),
+        (reply.questions, "questions", "question"),
+        (reply.reviews, "reviews", "review"),
+        (reply.findings, "findings", "finding"),
+        (reply.pending, "pending", "capture"),
     ]
     if told := ", ".join(
-        f"{len(entries)}{'+' if what in reply.inbox_truncated else ''} {what}" for entries, what in waiting if entries
+        _how_many(len(entries), what, more=name in reply.inbox_truncated) for entries, name, what in waiting if entries
     ):
         lines.append(f"waits for your word: {told} (baton inbox)")
     if counted := ", ".join(f"{count} {what}" for count, what in hidden if count):
         lines.append(f"not listed: {counted}")
     return lines
+
+
+def _how_many(count: int, what: str, *, more: bool) -> str:
+    return f"{count}{'+' if more else ''} {what}{'s' if more or count != 1 else ''}"

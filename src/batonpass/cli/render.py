@@ -72,12 +72,16 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str | None]],
         say(GAP.join(padded).rstrip())
 
 
-def again(command: str, **options: str | Sequence[str] | None) -> str:
+def again(command: str, **options: str | Sequence[str] | bool | None) -> str:
     """Return `command` with the options that it was given: what has to be typed for the rest of its list (case 174)."""
     words = [command]
     for name, given in options.items():
+        option = f"--{name.replace('_', '-')}"
+        if isinstance(given, bool):
+            words += [option] if given else []
+            continue
         values = [given] if isinstance(given, str) else given or ()
-        words += [f"--{name} {shlex.quote(value)}" for value in values]
+        words += [f"{option} {shlex.quote(value)}" for value in values]
     return " ".join(words)
 
 

@@ -49,7 +49,9 @@ def search(
     if common.json:
         print_json(answer.raw)
         return
-    print_table(COLUMNS, [_row(item) for item in answer.value.items], empty="nothing was found")
+    count = answer.value.count
+    empty = f"nothing from {offset + 1} on: {count} were found" if offset and count else "nothing was found"
+    print_table(COLUMNS, [_row(item) for item in answer.value.items], empty=empty)
     if (more := _more(answer.value, offset)) is not None:
         say(more)
     for warning in answer.value.warnings:
