@@ -19,6 +19,7 @@ from batonpass.testing.waits import until_blocked
 pytestmark = pytest.mark.anyio
 
 TASK: Final = "/v1/nodes/task-a"
+OBITUARY: Final = "task-a was deleted at 2026-06-01T12:00:00.000+00:00 by person-ada-admin: filed twice"
 
 
 def node(id_: str, **keys: object) -> dict[str, object]:
@@ -51,10 +52,7 @@ async def test_a_deleted_node_is_nowhere_to_be_found_and_says_what_became_of_it(
     for path in (TASK, f"{TASK}/edges"):
         gone = await server.send("GET", path)
         assert gone.status_code == 404
-        assert (
-            "task-a was deleted at 2026-06-01T12:00:00.000+00:00 by person-ada-admin: filed twice"
-            in gone.json()["error"]["message"]
-        )
+        assert OBITUARY in gone.json()["error"]["message"]
     assert [each["id"] for each in (await server.ask("GET", "/v1/nodes?type=task"))["nodes"]] == ["task-b"]
     assert [each["id"] for each in (await server.ask("GET", "/v1/queue"))["items"]] == ["task-b"]
     assert (await server.ask("GET", "/v1/commits/abcdef1"))["nodes"] == []
@@ -173,6 +171,33 @@ async def test_no_verb_finds_it_and_an_edge_onto_it_is_refused_with_its_end(serv
     assert onto.status_code == 404
     assert "was deleted at" in onto.json()["error"]["message"]
     assert (await delete(server)).status_code == 404
+
+
+async def test_a_lease_verb_on_a_deleted_node_says_when_and_why_it_was_deleted(server: InProcessServer) -> None:
+    await put(server, node("task-a"))
+    await delete(server)
+
+    refused = [await server.send("POST", f"{TASK}/{verb}", {}) for verb in ("claim", "renew", "release", "reserve")]
+    never = await server.send("POST", "/v1/nodes/task-never/claim", {})
+
+    for answer in refused:
+        assert answer.status_code == 404
+        assert answer.json()["error"]["message"] == f"there is no such node: {OBITUARY}"
+    assert never.json()["error"]["message"] == "there is no node task-never"
+
+
+async def test_an_edge_that_is_put_onto_a_deleted_node_is_written_with_a_warning(server: InProcessServer) -> None:
+    await put(server, node("task-a"))
+    await delete(server)
+    leading = node("task-b", edges=[{"type": "mentions", "to": "task-a"}, {"type": "mentions", "to": "task-c"}])
+
+    (made,) = await put(server, leading)
+    again = {"node": {**leading, "title": "Other"}, "if_exists": "update", "revision": made["revision"]}
+    (updated,) = await put(server, again)
+
+    assert made["status"] == "created"
+    assert made["warnings"] == [f"edges: an edge leads to what is no more: {OBITUARY}"]
+    assert (updated["status"], updated["warnings"]) == ("updated", [])
 
 
 # --- under a lease ---------------------------------------------------------------------------------------------------

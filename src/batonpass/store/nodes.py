@@ -51,18 +51,21 @@ async def nodes_of(tx: Reader, ids: Iterable[NodeId]) -> dict[NodeId, Node]:
     return nodes_of_rows(rows, edge_rows)
 
 
-async def lock(tx: Tx, ids: Iterable[NodeId], *, new: Iterable[NodeId] = ()) -> dict[NodeId, Node]:
+async def lock(
+    tx: Tx, ids: Iterable[NodeId], *, new: Iterable[NodeId] = (), after: Sequence[Statement] = ()
+) -> tuple[dict[NodeId, Node], list[list[Row]]]:
     """Lock nodes in order of id and return those that are there, by id, as they are under the lock.
 
     The ids of `new`, which this transaction may `insert`, are locked before
     whether or not there is such a node: two that create the same nodes in
-    different orders would otherwise wait for each other (D44).
+    different orders would otherwise wait for each other (D44). The statements
+    `after` go along, after the locks; their rows are returned too.
     """
     ids, new = sorted(set(ids)), sorted(set(new))
     if new:
         tx.put(q("nodes.lock_new", ids=as_json(new)))
-    rows, edge_rows = await tx.fetch(q("nodes.lock", ids=as_json(ids)), edges_asked(ids))
-    return nodes_of_rows(rows, edge_rows)
+    rows, edge_rows, *others = await tx.fetch(q("nodes.lock", ids=as_json(ids)), edges_asked(ids), *after)
+    return nodes_of_rows(rows, edge_rows), others
 
 
 async def list_nodes(tx: Reader, wanted: Filter, *, after: str, most: int) -> list[Node]:

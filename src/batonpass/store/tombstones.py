@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
 from batonpass.core.clock import iso
+from batonpass.core.errors import NotFound
 from batonpass.core.ids import HolderId, Instant, NodeId
-from batonpass.store.base import Reader, Tx, as_json, q
+from batonpass.store.base import Reader, Row, Statement, Tx, as_json, q
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +34,23 @@ async def tombstones_of(tx: Reader, ids: Iterable[NodeId]) -> dict[NodeId, Tombs
     ids = sorted(set(ids))
     if not ids:
         return {}
-    (rows,) = await tx.fetch(q("tombstones.of", ids=as_json(ids)))
+    (rows,) = await tx.fetch(asked(ids))
+    return of_rows(rows)
+
+
+def asked(ids: Iterable[NodeId]) -> Statement:
+    """Ask for the tombstones of those among `ids` whose nodes were deleted; see `of_rows`."""
+    return q("tombstones.of", ids=as_json(sorted(set(ids))))
+
+
+def of_rows(rows: Sequence[Row]) -> dict[NodeId, Tombstone]:
+    """Return the answer to `asked` by id."""
     return {row[0]: Tombstone(*row) for row in rows}
+
+
+def absent(node: NodeId, tombstone: Tombstone | None) -> NotFound:
+    """Return the error for a node that is not there, saying what became of it if it was deleted."""
+    return NotFound(f"there is no node {node}" if tombstone is None else f"there is no such node: {tombstone.words}")
 
 
 async def lock(tx: Tx, node: NodeId) -> Tombstone | None:

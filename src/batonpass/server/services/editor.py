@@ -16,7 +16,7 @@ from batonpass.core import edges as edge_law
 from batonpass.core import nodes as node_law
 from batonpass.core import points
 from batonpass.core.edges import Edge, find_cycle
-from batonpass.core.errors import Conflict, Forbidden, InvalidEdge, NotFound, TransitionDenied
+from batonpass.core.errors import Conflict, Forbidden, InvalidEdge, TransitionDenied
 from batonpass.core.history import DELETE
 from batonpass.core.identity import Principal
 from batonpass.core.ids import AgentId, NodeId
@@ -77,7 +77,10 @@ class Deed:
 
 @dataclass(slots=True)
 class Editor:
-    """The nodes that one change has locked, and what it does to them; `gone` are those of its ids that were deleted."""
+    """The nodes that one change has locked, and what it does to them.
+
+    `gone` are those of its ids that were deleted, and of those its edges may lead to.
+    """
 
     change: Change
     nodes: dict[NodeId, Node]
@@ -118,9 +121,10 @@ class Editor:
         locks_token = restoring or (by.is_admin and by.is_person and _may_need_an_admin(ids, edges))
         if locks_token and not restoring:
             await tokens.lock(change.tx, [by.token])
-        found = await nodes.lock(change.tx, ids, new=new)
         # After the locks, in a statement of its own: who waited for a deletion has to see it.
-        gone = await tombstones.tombstones_of(change.tx, (node for node in ids if node not in found))
+        about = tombstones.asked([*ids, *(edge.to for _, edge in edges)])
+        found, (stones,) = await nodes.lock(change.tx, ids, new=new, after=[about])
+        gone = tombstones.of_rows(stones)
         foreseen = frozenset(
             edge.to
             for src, edge in edges
@@ -131,7 +135,7 @@ class Editor:
     def require(self, node: NodeId) -> Node:
         """Return a locked node, or raise `NotFound`."""
         if node not in self.nodes:
-            raise absent(node, self.gone.get(node))
+            raise tombstones.absent(node, self.gone.get(node))
         return self.nodes[node]
 
     def require_unused(self, node: NodeId) -> None:
@@ -147,7 +151,12 @@ class Editor:
             node_law.require_valid(step.after)
             await self._check_permission(step)
             await self._check_move(step)
-        return await self._check_cycles(steps)
+        return [*self._leading_nowhere(steps), *await self._check_cycles(steps)]
+
+    def _leading_nowhere(self, steps: Iterable[Step]) -> list[str]:
+        """Return a warning for each new edge onto a node that was deleted: nobody will ever write that one."""
+        ends = dict.fromkeys(edge.to for step in steps for edge in step.added if edge.to in self.gone)
+        return [f"edges: an edge leads to what is no more: {self.gone[node].words}" for node in ends]
 
     async def carry_out(self, step: Step, deed: Deed) -> Node:
         """Write one checked step and return the node as it is then."""
@@ -302,11 +311,6 @@ class Editor:
                 closed.append(f"edges: a cycle of blockers, of which none can be begun before another: {way}")
             blocks[src] = [*blocks.get(src, ()), dst]
         return closed
-
-
-def absent(node: NodeId, tombstone: Tombstone | None) -> NotFound:
-    """Return the error for a node that is not there, saying what became of it if it was deleted."""
-    return NotFound(f"there is no node {node}" if tombstone is None else f"there is no such node: {tombstone.words}")
 
 
 def shown_as(principal: Principal) -> str:

@@ -14,14 +14,14 @@ a refusal is that item's answer and touches no other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from batonpass.core import points
 from batonpass.core.clock import Clock
 from batonpass.core.errors import BatonError, InvalidNode, NotFound
-from batonpass.core.ids import HolderId, Instant, Resource, TokenHash
+from batonpass.core.ids import HolderId, Instant, NodeId, Resource, TokenHash
 from batonpass.core.leases import (
     Granted,
     Kind,
@@ -35,10 +35,11 @@ from batonpass.core.node_types import NODE_TYPES, JudgedBy
 from batonpass.core.policy import Policy
 from batonpass.core.values import value
 from batonpass.server.services.coalesce import ALONE, Alone, Coalescer
-from batonpass.store import events, fences, items, leases
+from batonpass.store import events, fences, items, leases, tombstones
 from batonpass.store.base import Fences, Statement, Store, Tx, Writer, now_asked, retried
 from batonpass.store.items import What
 from batonpass.store.leases import NodeFacts, Obstacle, Policies
+from batonpass.store.tombstones import Tombstone, absent
 
 OF_ANY_VERB: Final = 3
 """How many statements travel with a set in which nobody may acquire: clock, nodes, policies."""
@@ -143,10 +144,12 @@ async def decide_in(tx: Tx, asks: Sequence[Ask], *, marks: bool = True) -> list[
         obstacles, counts, used = [], [], []
     else:
         _, _, nodes, policies, obstacles, counts, *used = tx.along
+    known = leases.nodes(nodes)
     board = _Board(
         tx=tx,
         now=read_at(tx),
-        nodes=leases.nodes(nodes),
+        nodes=known,
+        gone=await _gone(tx, {ask.request.resource for ask in asks} - known.keys()),
         policies=leases.policies(policies),
         obstacles=leases.obstacles(obstacles),
         live_claims={HolderId(holder): count for holder, count in counts},
@@ -160,6 +163,11 @@ async def decide_in(tx: Tx, asks: Sequence[Ask], *, marks: bool = True) -> list[
     board.hand_over()
     await points.areach("lease.written")
     return outcomes
+
+
+async def _gone(tx: Tx, missing: Iterable[Resource]) -> dict[NodeId, Tombstone]:
+    """Return which of the resources that are no nodes were some; asked only when there are any, which is rare."""
+    return await tombstones.tombstones_of(tx, [NodeId(one) for one in missing if not one.startswith("record:")])
 
 
 async def _traces(tx: Tx, asks: Sequence[Ask], board: _Board) -> frozenset[Resource]:
@@ -186,6 +194,7 @@ class _Board:
     live_claims: dict[HolderId, int]
     used: set[tuple[Resource, str]]
     before: dict[Resource, LockedLease]
+    gone: Mapping[NodeId, Tombstone]
     marks: bool = True
     traced: frozenset[Resource] = frozenset()
     rows: dict[Resource, LockedLease] = field(default_factory=dict)
@@ -197,7 +206,7 @@ class _Board:
         """Decide one ask on the row the ones before left."""
         request = ask.request
         node = self.nodes.get(request.resource)
-        if (missing := _cannot_be_leased(request, node)) is not None:
+        if (missing := _cannot_be_leased(request, node, self.gone)) is not None:
             return missing
         if self.tx.skipped and self.tx.skipped & ask.fences.resources(request.principal):
             return ALONE
@@ -261,11 +270,13 @@ class _Board:
             items.note(self.tx, lapsed, What.ITEM)
 
 
-def _cannot_be_leased(request: Request, node: NodeFacts | None) -> BatonError | None:
-    """Return why there is nothing to lease: no such node, or a type that is not work (D10)."""
+def _cannot_be_leased(request: Request, node: NodeFacts | None, gone: Mapping[NodeId, Tombstone]) -> BatonError | None:
+    """Return why there is nothing to lease: no such node, or not any more, or a type that is not work (D10)."""
     if node is None:
-        is_record = request.resource.startswith("record:")
-        return None if is_record else NotFound(f"there is no node {request.resource}")
+        if request.resource.startswith("record:"):
+            return None
+        missing = NodeId(request.resource)
+        return absent(missing, gone.get(missing))
     if not NODE_TYPES[node.type].claimable:
         claimable = ", ".join(sorted(kind.name for kind in NODE_TYPES.values() if kind.claimable))
         return InvalidNode(

@@ -21,7 +21,7 @@ from batonpass.core.leases import LeaseView, Request, Verb, view
 from batonpass.core.node_types import type_of
 from batonpass.core.nodes import READY, Node
 from batonpass.server.services.change import Caller, Change, Replayed, change
-from batonpass.server.services.editor import Deed, Editor, Step, absent
+from batonpass.server.services.editor import Deed, Editor, Step
 from batonpass.server.services.engine import Ask, Done, decide_within
 from batonpass.server.services.puts import puts_edges, require_foreseen, result_of
 from batonpass.server.services.views import NodeView, lease_view, views_of
@@ -270,7 +270,7 @@ class Graph:
 
 async def _absent(tx: Reader, node: NodeId) -> NotFound:
     """Return the error for a node that is not there, saying what became of it if it was deleted."""
-    return absent(node, (await tombstones.tombstones_of(tx, [node])).get(node))
+    return tombstones.absent(node, (await tombstones.tombstones_of(tx, [node])).get(node))
 
 
 # --- edges and verbs -------------------------------------------------------------------------------------------------

@@ -91,7 +91,8 @@ class History:
             if made.replayed is not None:
                 return made.replayed
             require_admin(await require_current(made.tx, made.now))
-            stored = (await nodes.lock(made.tx, [node])).get(node)
+            found, _ = await nodes.lock(made.tx, [node])
+            stored = found.get(node)
             gone = await tombstones.lock(made.tx, node) if stored is None else None
             if stored is None and gone is None:
                 raise NotFound(f"there is no node {node}, and there never was one")
@@ -133,7 +134,8 @@ async def _named(tx: Reader, node: NodeId, prefix: str) -> str:
         case [revision]:
             return revision
         case []:
-            raise NotFound(f"the history of {node} has no revision {prefix}; GET /v1/nodes/{node}/history lists them")
+            said = f"the history of {node} has no revision {prefix}; GET /v1/nodes/{node}/history lists them"
+            raise NotFound(said, field="revision")
         case several:
             raise Invalid(
                 f"revision: {prefix} begins {len(several)} revisions of {node}; give more of it",

@@ -9,7 +9,6 @@ from batonpass.core.eligibility import Scope
 from batonpass.core.identity import Principal
 from batonpass.core.ids import NodeId, Resource
 from batonpass.core.why import Circumstances, Explanation, explain
-from batonpass.server.services.editor import absent
 from batonpass.store import leases, queue, ranking, tombstones
 from batonpass.store.base import Reader
 
@@ -19,7 +18,7 @@ async def read_why(tx: Reader, asker: Principal, node: NodeId) -> Explanation:
     now = await tx.now()
     candidates = await queue.candidates(tx, [node], now)
     if not candidates:
-        raise absent(node, (await tombstones.tombstones_of(tx, [node])).get(node))
+        raise tombstones.absent(node, (await tombstones.tombstones_of(tx, [node])).get(node))
     (candidate,) = candidates
     outcomes = await queue.outcomes(tx, [node])
     scope = Scope(
