@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,10 +15,12 @@ import pytest
 from batonpass.core import ranking
 from batonpass.core.readiness import Ready
 from batonpass.server.services.ranking import FANOUT_MAX, refresh
+from batonpass.store.counting import census
 from batonpass.store.open import open_store
-from batonpass.store.ranking import Narrow, census
+from batonpass.store.ranking import Narrow
 from batonpass.testing.clock import SharedClock
 from batonpass.testing.crew import Gathered
+from batonpass.testing.points import wait_paused
 from batonpass.testing.processes import ServerProcess, server_process
 
 PROJECT: Final = "hub"
@@ -129,3 +133,54 @@ def test_eligibility_is_committed_with_the_change_or_not_at_all(
         assert (shown, page.get("blocked", 0)) == ((["task-b"], 1) if committed else (["task-a"], 0))
         taken = ask(server, gathered.tokens["a1"], "POST", "/v1/queue/next", body={"project": PROJECT})
         assert taken["status"] == ("empty" if committed else "claimed")
+
+
+def test_a_server_killed_when_all_is_derived_has_left_nothing_to_do(gathered: Gathered, clock: SharedClock) -> None:
+    with server_process(gathered.url, clock=clock) as server:
+        put(server, gathered.tokens["ada"], task("b", ("blocks", "task-a")), task("a", readiness="agent"))
+    with server_process(gathered.url, clock=clock, points="rank.refreshed:kill") as doomed:
+        put_and_die(
+            doomed, gathered.tokens["ada"], {**task("c", ("resolves", "task-b"), kind="decision"), "id": "dec-c"}
+        )
+
+    assert indexed(gathered.url) == {Ready.AGENT: 1}
+
+
+def test_two_changes_that_missed_each_other_over_two_hops_show_nothing_ineligible_when_both_servers_die(
+    gathered_postgres: Gathered, clock: SharedClock, tmp_path: Path
+) -> None:
+    """One adds the edge that the other's effect would travel along, and neither locks what the other does.
+
+    What blocks is a decision, which is no item and has no row in the index. On SQLite one follows the other (D42).
+    """
+    url, ada = gathered_postgres.url, gathered_postgres.tokens["ada"]
+    with server_process(url, clock=clock) as server:
+        resolver = {**task("over", ("resolves", "dec-first"), kind="decision"), "id": "dec-over"}
+        blocker = {**task("first", kind="decision"), "id": "dec-first"}
+        put(server, ada, blocker, resolver, task("then", readiness="agent"))
+    refresh_all(url, clock)
+
+    paused = tmp_path / "paused"
+    spec = f"event.written:pause={paused}, rank.noted:kill"
+    with ExitStack() as stack:
+        blocking = stack.enter_context(server_process(url, clock=clock, points=spec))
+        reopening = stack.enter_context(server_process(url, clock=clock, points="rank.noted:kill"))
+        pool = stack.enter_context(ThreadPoolExecutor(1))
+        edge = {"type": "blocks", "to": "task-then"}
+        adding = pool.submit(ask, blocking, ada, "POST", "/v1/nodes/dec-first/edges", body=edge)
+        wait_paused(paused)
+        with pytest.raises(httpx.TransportError):
+            ask(reopening, ada, "POST", "/v1/nodes/dec-over/status", body={"status": "rejected"})
+        paused.unlink()
+        with pytest.raises(httpx.TransportError):
+            adding.result()
+        assert (blocking.died(), reopening.died()) == (KILLED, KILLED)
+
+    assert indexed(url) == {Ready.AGENT: 1}, "nothing lags, so nothing is tested"
+    with server_process(url, clock=clock) as server:
+        page = ask(server, ada, "GET", f"/v1/queue?project={PROJECT}")
+        assert (page["items"], page["blocked"]) == ([], 1)
+        taken = ask(server, gathered_postgres.tokens["a1"], "POST", "/v1/queue/next", body={"project": PROJECT})
+        assert taken == {"ok": True, "status": "empty"}
+    refresh_all(url, clock)
+    assert indexed(url).get(Ready.AGENT, 0) == 0
