@@ -49,7 +49,8 @@ async def test_a_finding_rides_on_an_item_until_it_is_retired_resolved_or_supers
 
 
 async def test_however_many_findings_there_are_a_decline_is_among_those_told(server: InProcessServer) -> None:
-    on_it = {"edges": [{"type": "relates-to", "to": "task-a"}], "type": "finding", "title": "T", "summary": "S"}
+    edges = [{"type": "relates-to", "to": "task-a"}]
+    on_it: dict[str, object] = {"edges": edges, "type": "finding", "title": "T", "summary": "S"}
     await put(server, task("a"))
     await put(
         server, *({"id": f"find-{n:02}", **on_it} for n in range(60)), {"id": "find-declined-a", **on_it}, ready=False
@@ -66,3 +67,13 @@ async def test_an_item_brings_its_commits(server: InProcessServer) -> None:
 
     assert (await item(server, "task-a"))["commits"] == ["web@abcdef1"]
     assert "commits" not in await item(server, "task-b")
+
+
+async def test_a_page_too_far_down_is_refused_with_the_way_out(server: InProcessServer) -> None:
+    far = await server.send("GET", "/v1/queue?offset=10001")
+
+    assert far.status_code == 422
+    assert far.json()["error"]["message"] == (
+        "offset: 10001 items; the limit is 10000 items: narrow the page by project, type or readiness"
+    )
+    assert (await server.ask("GET", "/v1/queue?offset=10000"))["items"] == []

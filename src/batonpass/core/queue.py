@@ -25,6 +25,8 @@ from batonpass.core.readiness import Readiness, Ready
 
 STALE_FROM: Final = 0.5
 """From which share of edges that lead nowhere on an item is to be closed (companion 3.5)."""
+OFFSET_MAX: Final = 10_000
+"""How far a page may begin from the top: every item before it is judged for its exact place."""
 HELD_ABOVE: Final = 2
 """How many of the viewer's own writes in a week an item has to have before it can be held (companion 3.6)."""
 

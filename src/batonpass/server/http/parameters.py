@@ -12,6 +12,7 @@ from typing import Final
 
 from batonpass.core.edges import EDGE_TYPES
 from batonpass.core.node_types import NODE_TYPES
+from batonpass.core.queue import OFFSET_MAX
 from batonpass.core.readiness import Ready
 from batonpass.core.search import FOUND_MAX, QUERY_CHARS_MAX
 from batonpass.core.search import LIMIT_MAX as FOUND_LIMIT_MAX
@@ -88,7 +89,7 @@ IN_QUERIES: Final[dict[str, Parameter]] = {
     "queue.page.after": Parameter("The `seq` of an earlier answer, to wait for what changes after it.", _PLACE),
     "limit": Parameter("How many entries the page has at most; the server has a limit of its own.", _COUNT),
     "offset": Parameter(
-        "How many items come before the page.", {"type": "integer", "minimum": 0, "maximum": NUMBER_MAX}
+        "How many items come before the page.", {"type": "integer", "minimum": 0, "maximum": OFFSET_MAX}
     ),
     "person": Parameter(
         "Only tokens of this person.", {"type": "string", "pattern": "^person-[a-z0-9-]+$", "maxLength": 200}

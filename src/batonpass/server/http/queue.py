@@ -15,7 +15,7 @@ from batonpass.core.errors import Invalid
 from batonpass.core.ids import NodeId, PersonId, json_type, parse_label, parse_node_id
 from batonpass.core.node_types import require_type
 from batonpass.core.nodes import parse_slug
-from batonpass.core.queue import Accept
+from batonpass.core.queue import OFFSET_MAX, Accept
 from batonpass.core.readiness import Ready
 from batonpass.server.http.call import Call, flag, reply
 from batonpass.server.http.inbox import lists
@@ -74,7 +74,6 @@ def _view(call: Call) -> View:
     params = call.query
     project, assignee, readiness = params.get("project"), params.get("assignee"), params.get("readiness")
     types = _listed(call.request.query_params.getlist("type"))
-    offset = params.get("offset", "0")
     if readiness is not None and readiness not in tuple(Ready):
         raise Invalid(f"readiness: {readiness[:40]} is none of {', '.join(Ready)}", field="readiness")
     return View(
@@ -85,9 +84,19 @@ def _view(call: Call) -> View:
         assignee=_assignee(call, assignee) if assignee is not None else None,
         include_blocked=flag(params, "include_blocked"),
         limit=whole_number(params.get("limit"), "limit", default=LIMIT_DEFAULT),
-        offset=0 if offset == "0" else whole_number(offset, "offset", default=0),
+        offset=_offset(params.get("offset")),
         count_all=flag(params, "counts"),
     )
+
+
+def _offset(text: str | None) -> int:
+    offset = 0 if text == "0" else whole_number(text, "offset", default=0)
+    if offset > OFFSET_MAX:
+        raise Invalid(
+            f"offset: {offset} items; the limit is {OFFSET_MAX} items: narrow the page by project, type or readiness",
+            field="offset",
+        )
+    return offset
 
 
 async def _inbox(call: Call, asked: View) -> Inbox | None:
