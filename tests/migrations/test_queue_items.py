@@ -13,8 +13,9 @@ from batonpass.core import ranking
 from batonpass.core.readiness import Ready
 from batonpass.server.services.ranking import refresh
 from batonpass.store import operations
+from batonpass.store.counting import census
 from batonpass.store.open import open_store, sqlite_path
-from batonpass.store.ranking import Narrow, census
+from batonpass.store.ranking import Narrow
 
 BEFORE = 2
 """How many migrations the program before knew."""

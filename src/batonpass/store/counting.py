@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -12,7 +11,7 @@ from batonpass.core.eligibility import Hidden
 from batonpass.core.identity import Principal
 from batonpass.core.ids import Instant
 from batonpass.core.leases import Kind
-from batonpass.store.base import Reader, Statement, as_json, q
+from batonpass.store.base import Reader, Row, Statement, as_json, q
 from batonpass.store.ranking import UNKNOWN, Narrow, heads, side
 
 HIDDEN_COUNTED_MAX: Final = 1000
@@ -30,13 +29,46 @@ class Tally:
     count: int
 
 
-async def hidden(
-    tx: Reader, narrow: Narrow, viewer: Principal, now: Instant, *, today: int, blocked: bool, every: bool
-) -> dict[Hidden, int]:
-    """Return how many items are hidden from a viewer for what reason, each counted up to a thousand, or `every` one.
+def hidden_asked(narrow: Narrow, viewer: Principal, now: Instant, *, today: int, blocked: bool) -> list[Statement]:
+    """Ask how many items are hidden from a viewer for what reason, each counted up to a thousand; see `hidden`.
 
     Blocked ones only if `blocked` says that they are hidden.
     """
+    everything, params = replace(narrow, types=None), narrow.params()
+    reasons = [{"why": why, "heads": heads(everything, lanes)} for why, lanes in _reasons(blocked=blocked).items()]
+    statement = "counting.hidden" if narrow.projects is None else "counting.hidden_in"
+    return [
+        q(
+            statement,
+            reasons=as_json(reasons),
+            today=today,
+            types=params["types"],
+            exclude_types=params["exclude_types"],
+        ),
+        _held_asked(narrow, viewer, now, most=HIDDEN_COUNTED_MAX),
+    ]
+
+
+def hidden(answers: Sequence[Sequence[Row]]) -> dict[Hidden, int]:
+    """Return how many items are hidden for what reason, from the answers to `hidden_asked`."""
+    by_reason, by_kind = answers
+    return _told({Hidden(why): count for why, count in by_reason}, by_kind)
+
+
+async def all_hidden(
+    tx: Reader, narrow: Narrow, viewer: Principal, now: Instant, *, today: int, blocked: bool
+) -> dict[Hidden, int]:
+    """Return the same with no end to the counts."""
+    of = {lane: why for why, lanes in _reasons(blocked=blocked).items() for lane in lanes}
+    counts: dict[Hidden, int] = {}
+    for tally in await census(tx, narrow, list(of), today=today):
+        counts[of[tally.lane]] = counts.get(of[tally.lane], 0) + tally.count
+    (by_kind,) = await tx.fetch(_held_asked(narrow, viewer, now, most=UNKNOWN))
+    return _told(counts, by_kind)
+
+
+def _reasons(*, blocked: bool) -> dict[Hidden, list[int]]:
+    """Return the lanes of what is only counted, by why it is."""
     reasons = {
         Hidden.DORMANT: [ranking.DORMANT],
         Hidden.ARCHIVED: [ranking.ARCHIVED],
@@ -44,39 +76,18 @@ async def hidden(
     }
     if blocked:
         reasons[Hidden.BLOCKED] = [lane + ranking.BLOCKED for lane in ranking.lanes()]
-    held = q(
-        "counting.held",
-        **side(viewer),
-        now=now,
-        lanes=as_json(ranking.lanes(blocked=True)),
-        most=UNKNOWN if every else HIDDEN_COUNTED_MAX,
-        **narrow.params(),
-    )
-    counts: Counter[Hidden] = Counter()
-    if every:
-        (by_kind,) = await tx.fetch(held)
-        of = {lane: why for why, lanes in reasons.items() for lane in lanes}
-        for tally in await census(tx, narrow, list(of), today=today):
-            counts[of[tally.lane]] += tally.count
-    else:
-        by_reason, by_kind = await tx.fetch(_hidden_asked(narrow, reasons, today), held)
-        counts.update({Hidden(why): count for why, count in by_reason})
-    for kind, count in by_kind:
+    return reasons
+
+
+def _held_asked(narrow: Narrow, viewer: Principal, now: Instant, *, most: int) -> Statement:
+    lanes = as_json(ranking.lanes(blocked=True))
+    return q("counting.held", **side(viewer), now=now, lanes=lanes, most=most, **narrow.params())
+
+
+def _told(counts: dict[Hidden, int], held: Sequence[Row]) -> dict[Hidden, int]:
+    for kind, count in held:
         counts[Hidden.RESERVED if kind == Kind.RESERVATION else Hidden.LEASED] = count
     return {why: count for why, count in counts.items() if count}
-
-
-def _hidden_asked(narrow: Narrow, reasons: Mapping[Hidden, Sequence[int]], today: int) -> Statement:
-    everything = replace(narrow, types=None)
-    wanted = [{"why": why, "heads": heads(everything, lanes)} for why, lanes in reasons.items()]
-    params = narrow.params()
-    return q(
-        "counting.hidden" if narrow.projects is None else "counting.hidden_in",
-        reasons=as_json(wanted),
-        today=today,
-        types=params["types"],
-        exclude_types=params["exclude_types"],
-    )
 
 
 async def census(tx: Reader, narrow: Narrow, lanes: Sequence[int], *, today: int) -> list[Tally]:

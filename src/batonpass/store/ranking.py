@@ -22,7 +22,7 @@ from batonpass.core.identity import Principal
 from batonpass.core.ids import Instant, NodeId, PersonId
 from batonpass.core.readiness import Ready
 from batonpass.core.values import value
-from batonpass.store.base import Reader, Row, as_json, q
+from batonpass.store.base import Reader, Row, Statement, as_json, q
 
 WINDOW_FIRST: Final = 32
 WINDOW_MAX: Final = 512
@@ -76,11 +76,13 @@ class Listed:
     """Whether no lane shows it."""
 
     @property
-    def key(self) -> tuple[bool, int, Instant, NodeId]:
+    def key(self) -> Place:
         """Return its place in the order; the smallest comes first."""
         return (not self.first, -self.units, self.born, self.id)
 
 
+Place = tuple[bool, int, Instant, NodeId]
+"""An item's place in the order: not a reservation of the viewer's own, score with its sign turned, birth, id."""
 Skimmed = tuple[NodeId, str, str | None, int, bool]
 """Of an item that is only counted: id, type, project, lane, whether it is stale."""
 
@@ -95,7 +97,7 @@ class _Head:
     node: str = ""
     read: deque[Row] = field(default_factory=deque)
     last: bool = False
-    size: int = WINDOW_FIRST
+    size: int = 0
 
 
 class Walk:
@@ -108,17 +110,24 @@ class Walk:
         lanes: Sequence[int],
         *,
         today: int,
-        beside: Iterable[Listed] = (),
+        window: int | None = None,
     ) -> None:
         self._tx = tx
         self._narrow = narrow
         self._today = today
-        self._heads = [_Head(where) for where in heads(narrow, lanes)]
-        beside = {item.id: item for item in beside}.values()
-        self._known = {item.id for item in beside}
+        size = window or WINDOW_FIRST
+        self._heads = [_Head(where, size=size) for where in heads(narrow, lanes)]
+        self._known: set[NodeId] = set()
         self._empty = set(range(len(self._heads)))
         """The lanes that are to be read on before anything else is taken."""
-        self._next = [(item.key, item, -1) for item in beside]
+        self._next: list[tuple[Place, Listed, int]] = []
+        self._size = 0
+
+    def put(self, beside: Iterable[Listed]) -> None:
+        """Put items from beside the lanes into the order; before anything of the lanes is answered."""
+        beside = {item.id: item for item in beside}.values()
+        self._known.update(item.id for item in beside)
+        self._next += [(item.key, item, -1) for item in beside]
         heapq.heapify(self._next)
 
     async def take(self, most: int) -> list[Listed]:
@@ -134,7 +143,7 @@ class Walk:
                 self._advance(n)
         return taken
 
-    async def bound(self) -> tuple[bool, int, Instant, NodeId] | None:
+    async def bound(self) -> Place | None:
         """Return the place of the next item, which none of the unread comes before; None when there is none."""
         await self._fill()
         return self._next[0][0] if self._next else None
@@ -155,8 +164,9 @@ class Walk:
 
     def _run(self, n: int, most: int) -> Iterator[Skimmed]:
         """Yield from a lane what scores more than everything that is next in the others."""
-        read, others = self._heads[n].read, self._next[0][0][1] if self._next else -(2**62)
-        if not read or read[0][4] >= ranking.DORMANT:
+        read = self._heads[n].read
+        in_order, others = self._next[0][0][:2] if self._next else (True, -(2**62))
+        if not read or not in_order or read[0][4] >= ranking.DORMANT:
             return
         # A score is what it would be at place 0 less the place; the others' is there with its sign turned.
         end = ranking.units_on(self._today, pace=ranking.pace_of(read[0][4]), place=0) + others
@@ -167,25 +177,27 @@ class Walk:
 
     async def _fill(self, wanted: int = 1) -> None:
         """Read on in every lane whose next item isn't known; more at once for whoever wants many."""
-        by_project, by_type = self._narrow.projects is not None, self._narrow.types is not None
-        statement = "ranking.scan_in" if by_project else "ranking.scan_of" if by_type else "ranking.scan"
         while self._empty:
-            empty = [(n, self._heads[n]) for n in sorted(self._empty)]
-            size = min(max(wanted // 2, *(head.size for _, head in empty)), WINDOW_MAX)
             # Not inside a write: the event loop runs in between (D42).
             await asyncio.sleep(0)
-            (rows,) = await self._tx.fetch(
-                q(
-                    statement,
-                    heads=as_json([_behind(n, head) for n, head in empty]),
-                    most=size,
-                )
-            )
-            found: dict[int, list[Row]] = {}
-            for row in rows:
-                found.setdefault(row[0], []).append(row)
-            for n, head in empty:
-                self._read(n, head, found.get(n, []), size)
+            (rows,) = await self._tx.fetch(self.ask(wanted))
+            self.answer(rows)
+
+    def ask(self, wanted: int = 1) -> Statement:
+        """Ask for what comes next in every lane whose next item isn't known, to be sent along; see `answer`."""
+        by_project, by_type = self._narrow.projects is not None, self._narrow.types is not None
+        statement = "ranking.scan_in" if by_project else "ranking.scan_of" if by_type else "ranking.scan"
+        empty = [(n, self._heads[n]) for n in sorted(self._empty)]
+        self._size = min(max([wanted // 2, *(head.size for _, head in empty)]), WINDOW_MAX)
+        return q(statement, heads=as_json([_behind(n, head) for n, head in empty]), most=self._size)
+
+    def answer(self, rows: Sequence[Row]) -> None:
+        """Take the answer to `ask`."""
+        found: dict[int, list[Row]] = {}
+        for row in rows:
+            found.setdefault(row[0], []).append(row)
+        for n in sorted(self._empty):
+            self._read(n, self._heads[n], found.get(n, []), self._size)
 
     def _read(self, n: int, head: _Head, rows: Sequence[Row], size: int) -> None:
         rows = sorted(rows, key=lambda row: (row[5], row[6], row[1]))
@@ -242,9 +254,19 @@ def listed(
 # --- beside the lanes ----------------------------------------------------------------------------------------------
 
 
-async def beside(
-    tx: Reader, narrow: Narrow, viewer: Principal, now: Instant, *, today: int, front: Mapping[NodeId, int]
-) -> list[Listed]:
+def beside_asked(
+    narrow: Narrow, viewer: Principal, now: Instant, *, today: int, front: Mapping[NodeId, int]
+) -> list[Statement]:
+    """Ask for the items that their lanes don't show, or not at the viewer's place; see `beside`."""
+    every = {"most": BESIDE_MAX, **narrow.params()}
+    return [
+        q("ranking.own", **side(viewer), now=now, **every),
+        *lapsed_asked(narrow, now, today=today),
+        *([q("ranking.named", ids=as_json(sorted(front)), **narrow.params())] if front else []),
+    ]
+
+
+def beside(answers: Sequence[Sequence[Row]], *, today: int, front: Mapping[NodeId, int]) -> list[Listed]:
     """Return the items that their lanes don't show, or not at the viewer's place.
 
     They are the viewer's own, in force or not; those whose lease is over;
@@ -252,15 +274,9 @@ async def beside(
     for that person.
     """
     boosts = {node: ranking.front_boost(count) for node, count in front.items()}
-    every = {"most": BESIDE_MAX, **narrow.params()}
-    own, gone, turned, worked_on = await tx.fetch(
-        q("ranking.own", **side(viewer), now=now, **every),
-        q("ranking.lapsed", now=now, **every),
-        q("ranking.turned", today=today, **every),
-        q("ranking.named", ids=as_json(sorted(boosts)), **narrow.params()),
-    )
+    own, gone, turned, *worked_on = answers
     rows = {row[1]: row for row in (*turned, *gone, *own)}
-    in_lanes = [row for row in worked_on if row[1] not in rows]
+    in_lanes = [row for named in worked_on for row in named if row[1] not in rows]
     return [
         *listed(rows.values(), today, boosts=boosts, beside=True),
         *listed(in_lanes, today, boosts=boosts),
@@ -273,11 +289,21 @@ async def reserved(tx: Reader, narrow: Narrow, holder: Principal, now: Instant) 
     return [NodeId(row[1]) for row in rows]
 
 
-async def lapsed(tx: Reader, narrow: Narrow, now: Instant, *, today: int) -> list[Listed]:
-    """Return the items that no lane shows although they may be free: their lease is over, or they have turned."""
+def lapsed_asked(narrow: Narrow, now: Instant, *, today: int) -> list[Statement]:
+    """Ask for the items that no lane shows although they may be free: their lease is over, or they have turned."""
     every = {"most": BESIDE_MAX, **narrow.params()}
-    gone, turned = await tx.fetch(q("ranking.lapsed", now=now, **every), q("ranking.turned", today=today, **every))
-    return list(listed([*gone, *turned], today, beside=True))
+    return [q("ranking.lapsed", now=now, **every), q("ranking.turned", today=today, **every)]
+
+
+async def free_walk(
+    tx: Reader, narrow: Narrow, lanes: Sequence[int], now: Instant, *, today: int, window: int | None = None
+) -> Walk:
+    """Return a walk over what may be free, its first window of each lane read: everything but what somebody holds."""
+    walk = Walk(tx, narrow, lanes, today=today, window=window)
+    gone, turned, first = await tx.fetch(*lapsed_asked(narrow, now, today=today), walk.ask())
+    walk.put(listed([*gone, *turned], today, beside=True))
+    walk.answer(first)
+    return walk
 
 
 async def items(tx: Reader, ids: Iterable[NodeId], narrow: Narrow, *, today: int) -> list[Listed]:
@@ -313,13 +339,24 @@ async def scope(tx: Reader, project: str) -> tuple[str, ...]:
     A bare slug is its repository's grouping with all its siblings,
     ``proj-<slug>`` a grouping, ``repo-<slug>`` that repository alone.
     """
-    if project.startswith("repo-"):
-        return (project.removeprefix("repo-"),)
+    asked = scope_asked(project)
+    return scope_of(project, await tx.fetch(*asked) if asked else [])
+
+
+def scope_asked(project: str | None) -> list[Statement]:
+    """Ask what there is to ask about a project's name; see `scope_of`."""
+    if project is None or project.startswith("repo-"):
+        return []
     if project.startswith("proj-"):
-        (rows,) = await tx.fetch(q("ranking.members", slug=project.removeprefix("proj-")))
-    else:
-        (rows,) = await tx.fetch(q("ranking.siblings", slug=project))
-    return tuple(row[0] for row in rows)
+        return [q("ranking.members", slug=project.removeprefix("proj-"))]
+    return [q("ranking.siblings", slug=project)]
+
+
+def scope_of(project: str, answers: Sequence[Sequence[Row]]) -> tuple[str, ...]:
+    """Return what `scope` does, from the answers to `scope_asked`."""
+    if not answers:
+        return (project.removeprefix("repo-"),)
+    return tuple(row[0] for row in answers[0])
 
 
 async def is_known(tx: Reader, projects: Sequence[str]) -> bool:
@@ -339,9 +376,18 @@ async def front(tx: Reader, viewer: Principal, now: Instant) -> dict[NodeId, int
 
 async def muted(tx: Reader, person: PersonId | None, today: date) -> Mutes:
     """Return what a person has muted, by its own node."""
-    if person is None:
-        return Mutes()
-    (rows,) = await tx.fetch(q("ranking.muted", person=person))
+    asked = muted_asked(person)
+    return muted_of(await tx.fetch(*asked) if asked else [], today)
+
+
+def muted_asked(person: PersonId | None) -> list[Statement]:
+    """Ask what a person has muted; nothing about nobody."""
+    return [q("ranking.muted", person=person)] if person is not None else []
+
+
+def muted_of(answers: Sequence[Sequence[Row]], today: date) -> Mutes:
+    """Return what `muted` does, from the answers to `muted_asked`."""
+    rows = answers[0] if answers else ()
     return mutes(json.loads(rows[0][0]), today) if rows else Mutes()
 
 

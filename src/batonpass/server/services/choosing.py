@@ -35,7 +35,7 @@ from batonpass.server.services.change import Caller
 from batonpass.server.services.engine import Ask, Done, decide_within
 from batonpass.store import queue, ranking
 from batonpass.store.base import Fences, Reader, Store, Tx, retried
-from batonpass.store.ranking import Narrow, Walk
+from batonpass.store.ranking import Narrow
 
 CANDIDATES_MAX: Final = 50
 EXCLUDED_MAX: Final = 200
@@ -165,8 +165,7 @@ class _Search:
         own = await ranking.reserved(tx, narrow, self.taker, self.now)
         if ids := await self.free(tx, own):
             return ids
-        beside = await ranking.lapsed(tx, narrow, self.now, today=today)
-        walk = Walk(tx, narrow, lanes(TAKEN_FROM[self.wish.accept]), today=today, beside=beside)
+        walk = await ranking.free_walk(tx, narrow, lanes(TAKEN_FROM[self.wish.accept]), self.now, today=today)
         later: list[NodeId] = []
         while rows := await walk.take(self.size):
             fresh = [row.id for row in rows if row.id not in self.seen]

@@ -17,12 +17,15 @@ from batonpass.core.ids import Instant, NodeId, PersonId
 from batonpass.core.node_types import NODE_TYPES
 from batonpass.core.queue import HELD_ABOVE, Candidate, Item, judge, order, suggested
 from batonpass.core.readiness import Ready
-from batonpass.store import counting, queue
+from batonpass.store import counting, leases, queue
 from batonpass.store import ranking as stored
-from batonpass.store.base import Reader
+from batonpass.store.base import Reader, Statement, now_asked
+from batonpass.store.leases import Policies
 from batonpass.store.ranking import Listed, Narrow, Skimmed, Walk
 
+JUDGED_MIN: Final = 8
 JUDGED_AT_ONCE: Final = 32
+"""How many items are judged at a time: as many as the page still lacks, within these bounds."""
 COUNTED_MAX: Final = 1000
 """How many items the counts of a page cover; it says so when there are more."""
 LIMIT_MAX: Final = 100
@@ -119,11 +122,14 @@ class _Reading:
     projects: tuple[str, ...] | None
     narrow: Narrow
     scope: Scope
-    walk: Walk
     lanes: list[int]
-    beside: list[Listed]
-    members: frozenset[NodeId] | None
-    stewarded: frozenset[str]
+    policies: Policies
+    walk: Walk = field(init=False)
+    beside: list[Listed] = field(default_factory=list)
+    members: frozenset[NodeId] | None = None
+    stewarded: frozenset[str] = frozenset()
+    unseen: dict[Hidden, int] = field(default_factory=dict)
+    """What the index hides, counted; without an end only once everything is counted."""
     counts: Counts = field(default_factory=Counts)
     hidden: dict[Hidden, int] = field(default_factory=dict)
     judged: dict[NodeId, Item | None] = field(default_factory=dict)
@@ -131,35 +137,64 @@ class _Reading:
 
     @classmethod
     async def begin(cls, tx: Reader, viewer: Principal, asked: View) -> _Reading:
-        """Find out what the page is over."""
-        now = await tx.now()
+        """Find out what the page is over, and read what is asked of every page, in two round trips."""
+        muting, scoping = stored.muted_asked(viewer.person), stored.scope_asked(asked.project)
+        ((clock,),), policies, *answers = await tx.fetch(
+            now_asked(tx.clock), leases.policies_asked(), *muting, *scoping
+        )
+        now = Instant(clock)
         today = moment(now).date()
-        projects = await stored.scope(tx, asked.project) if asked.project is not None else None
-        narrow = Narrow(projects, asked.types, asked.exclude_types)
-        front = await stored.front(tx, viewer, now)
+        projects = stored.scope_of(asked.project, answers[len(muting) :]) if asked.project is not None else None
         scope = Scope(
             include_blocked=asked.include_blocked,
             everything=asked.assignee is not None,
-            front=front,
-            mutes=await stored.muted(tx, viewer.person, today),
+            front=await stored.front(tx, viewer, now),
+            mutes=stored.muted_of(answers[: len(muting)], today),
         )
-        number = ranking.day_number(today)
-        lanes = stored.ready_lanes(asked.readiness, blocked=scope.include_blocked or scope.everything)
-        members, stewarded, heads = None, frozenset[str](), narrow
-        if asked.assignee is None:
-            beside = await stored.beside(tx, narrow, viewer, now, today=number, front=front)
-        else:
-            members = await stored.assigned(tx, asked.assignee)
-            stewarded = frozenset(await stored.stewarded(tx, asked.assignee)).intersection(*_given(projects))
-            of = tuple(sorted(stewarded))
-            heads = replace(narrow, projects=of)
-            lanes += [ranking.GATING]
-            beside = [
-                *await stored.items(tx, members, narrow, today=number),
-                *await stored.held_in(tx, of, today=number),
-            ]
-        walk = Walk(tx, heads, lanes, today=number, beside=beside)
-        return cls(tx, viewer, asked, now, projects, narrow, scope, walk, lanes, beside, members, stewarded)
+        reading = cls(
+            tx,
+            viewer,
+            asked,
+            now,
+            projects,
+            Narrow(projects, asked.types, asked.exclude_types),
+            scope,
+            stored.ready_lanes(asked.readiness, blocked=scope.include_blocked or scope.everything),
+            leases.policies(policies),
+        )
+        await (reading.open() if asked.assignee is None else reading.open_for(asked.assignee))
+        return reading
+
+    async def open(self) -> None:
+        """Read what is beside the lanes, the first of each, and how much is hidden; all of that is counted later."""
+        tx, number = self.tx, ranking.day_number(self.today)
+        walk = Walk(tx, self.narrow, self.lanes, today=number)
+        beside = stored.beside_asked(self.narrow, self.viewer, self.now, today=number, front=self.scope.front)
+        hidden: list[Statement] = []
+        if not self.asked.count_all:
+            blocked = not self.scope.include_blocked
+            hidden = counting.hidden_asked(self.narrow, self.viewer, self.now, today=number, blocked=blocked)
+        first, *answers = await tx.fetch(walk.ask(), *hidden, *beside)
+        if hidden:
+            self.unseen = counting.hidden(answers[: len(hidden)])
+        self.beside = stored.beside(answers[len(hidden) :], today=number, front=self.scope.front)
+        walk.put(self.beside)
+        walk.answer(first)
+        self.walk = walk
+
+    async def open_for(self, assignee: PersonId) -> None:
+        """Read what somebody is assigned, holds or stewards: nothing of it is hidden."""
+        tx, number, projects = self.tx, ranking.day_number(self.today), self.projects
+        self.members = await stored.assigned(tx, assignee)
+        self.stewarded = frozenset(await stored.stewarded(tx, assignee)).intersection(*_given(projects))
+        of = tuple(sorted(self.stewarded))
+        self.lanes = [*self.lanes, ranking.GATING]
+        self.walk = Walk(tx, replace(self.narrow, projects=of), self.lanes, today=number)
+        self.beside = [
+            *await stored.items(tx, self.members, self.narrow, today=number),
+            *await stored.held_in(tx, of, today=number),
+        ]
+        self.walk.put(self.beside)
 
     @property
     def today(self) -> date:
@@ -180,7 +215,8 @@ class _Reading:
                 found.append(heapq.heappop(waiting)[1])
             if bound is None or len(found) == most:
                 break
-            for item in await self._judge(await self.walk.take(JUDGED_AT_ONCE)):
+            wanted = max(most - len(found) - len(waiting), JUDGED_MIN)
+            for item in await self._judge(await self.walk.take(min(wanted, JUDGED_AT_ONCE))):
                 heapq.heappush(waiting, (order(item, self.viewer), item))
         return found
 
@@ -188,32 +224,29 @@ class _Reading:
         """Count what else there is, as the index has it, and what is hidden; return the latter."""
         if self.asked.count_all:
             await self._count_all()
+            if self.members is None:
+                blocked, number = not self.scope.include_blocked, ranking.day_number(self.today)
+                self.unseen = await counting.all_hidden(
+                    self.tx, self.narrow, self.viewer, self.now, today=number, blocked=blocked
+                )
         else:
             await self._count_on(ranked)
-        if self.members is None:
-            counts = await counting.hidden(
-                self.tx,
-                self.narrow,
-                self.viewer,
-                self.now,
-                today=ranking.day_number(self.today),
-                blocked=not self.scope.include_blocked,
-                every=self.asked.count_all,
-            )
-            for why, count in counts.items():
-                self.hidden[why] = self.hidden.get(why, 0) + count
+        for why, count in self.unseen.items():
+            self.hidden[why] = self.hidden.get(why, 0) + count
         return self.hidden
 
     async def _judge(self, rows: Sequence[Listed]) -> list[Item]:
         """Return which of these are in the list, with their exact scores."""
         shown: list[Item] = []
-        counted = {row.id for row in rows if not row.beside and row.lane not in self.lanes}
+        elsewhere = {row.id for row in rows if not row.beside and row.lane not in self.lanes}
         for candidate in await self._candidates([row.id for row in rows]):
             self.judged[candidate.id] = None
             seen = judge(candidate, self.viewer, self.now, self.scope)
             if isinstance(seen, Hidden):
-                # What is held, and what stands in a lane that is not shown, the index counts itself.
-                if seen not in {Hidden.GONE, Hidden.LEASED, Hidden.RESERVED} and candidate.id not in counted:
+                # The index itself counts what stands in a lane that is not shown, and what is marked as held: of what
+                # is judged that is only what the viewer worked on, as no lane shows it.
+                held = seen in {Hidden.LEASED, Hidden.RESERVED} and candidate.id in self.scope.front
+                if seen is not Hidden.GONE and not held and candidate.id not in elsewhere:
                     self.hidden[seen] = self.hidden.get(seen, 0) + 1
             elif self._belongs(candidate, seen):
                 shown.append(seen)
@@ -222,7 +255,7 @@ class _Reading:
         return [await self._below_its_blockers(item) for item in shown]
 
     async def _candidates(self, ids: Sequence[NodeId]) -> list[Candidate]:
-        candidates = await queue.candidates(self.tx, ids, self.now)
+        candidates = await queue.candidates(self.tx, ids, self.now, in_force=self.policies)
         worked_on = [node for node in ids if self.scope.front.get(node, 0) > HELD_ABOVE]
         if not worked_on:
             return candidates

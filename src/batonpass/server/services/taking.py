@@ -34,10 +34,12 @@ from batonpass.server.services.engine import Done, along, decide_in, read_at
 from batonpass.store import fences, leases, queue, ranking, taking
 from batonpass.store.base import Fences, Reader, Store, Tx, Writer, now_asked, retried
 from batonpass.store.leases import Policies
-from batonpass.store.ranking import Narrow, Walk
+from batonpass.store.ranking import Narrow
 
 MISSES_MAX: Final = 4
 """How often a call is shown an item in vain before it is answered alone."""
+SHOWN_FIRST: Final = 8
+"""How many items are looked at first, at least: the best are mostly free."""
 SHOWN_AT_ONCE: Final = 32
 """How many items are judged by their facts at a time."""
 
@@ -252,11 +254,12 @@ class _Look:
         project, accept, types = part
         narrow = Narrow(await ranking.scope(self.tx, project) if project is not None else None, types, NEVER_TAKEN)
         today = day_number(moment(self.now).date())
-        beside = await ranking.lapsed(self.tx, narrow, self.now, today=today)
-        walk = Walk(self.tx, narrow, lanes(TAKEN_FROM[accept]), today=today, beside=beside)
         waiting = list(wants)
+        size = max(len(waiting), SHOWN_FIRST)
+        walk = await ranking.free_walk(self.tx, narrow, lanes(TAKEN_FROM[accept]), self.now, today=today, window=size)
         kept: list[NodeId] = []
-        while waiting and (rows := await walk.take(max(len(waiting), SHOWN_AT_ONCE))):
+        while waiting and (rows := await walk.take(size)):
+            size = max(len(waiting), SHOWN_AT_ONCE)
             rows = [row for row in rows if row.id not in self.taken]
             kept += [row.id for row in rows if self._paused(row.project)]
             free = [row.id for row in rows if not self._paused(row.project)]

@@ -4,11 +4,13 @@
 SELECT (h.value ->> 'n')::integer, i.node, i.type, i.project, i.lane, i.place, i.born, i.turns, i.stale
 FROM jsonb_array_elements(:heads::jsonb) AS h (value)
 CROSS JOIN LATERAL (
-    SELECT * FROM (SELECT * FROM queue_items q
-    WHERE q.lane IS NOT NULL AND NOT q.busy AND q.lane = (h.value ->> 'lane')::integer
-      AND (q.place, q.born, q.node) > ((h.value ->> 'place')::bigint, (h.value ->> 'born')::bigint, h.value ->> 'node')
-    ORDER BY q.place, q.born, q.node
-    LIMIT 512) AS ordered
+    SELECT * FROM (
+        SELECT q.node, q.type, q.project, q.lane, q.place, q.born, q.turns, q.stale FROM queue_items q
+        WHERE q.lane IS NOT NULL AND NOT q.busy AND q.lane = (h.value ->> 'lane')::integer
+          AND (q.place, q.born, q.node) > ((h.value ->> 'place')::bigint, (h.value ->> 'born')::bigint, h.value ->> 'node')
+        ORDER BY q.place, q.born, q.node
+        LIMIT 512
+    ) AS ordered
     LIMIT :most::bigint
 ) AS i;
 
@@ -17,11 +19,13 @@ CROSS JOIN LATERAL (
 SELECT (h.value ->> 'n')::integer, i.node, i.type, i.project, i.lane, i.place, i.born, i.turns, i.stale
 FROM jsonb_array_elements(:heads::jsonb) AS h (value)
 CROSS JOIN LATERAL (
-    SELECT * FROM (SELECT * FROM queue_items q
-    WHERE q.lane IS NOT NULL AND NOT q.busy AND q.project = h.value ->> 'project' AND q.lane = (h.value ->> 'lane')::integer
-      AND (q.place, q.born, q.node) > ((h.value ->> 'place')::bigint, (h.value ->> 'born')::bigint, h.value ->> 'node')
-    ORDER BY q.place, q.born, q.node
-    LIMIT 512) AS ordered
+    SELECT * FROM (
+        SELECT q.node, q.type, q.project, q.lane, q.place, q.born, q.turns, q.stale FROM queue_items q
+        WHERE q.lane IS NOT NULL AND NOT q.busy AND q.project = h.value ->> 'project' AND q.lane = (h.value ->> 'lane')::integer
+          AND (q.place, q.born, q.node) > ((h.value ->> 'place')::bigint, (h.value ->> 'born')::bigint, h.value ->> 'node')
+        ORDER BY q.place, q.born, q.node
+        LIMIT 512
+    ) AS ordered
     LIMIT :most::bigint
 ) AS i;
 
@@ -30,11 +34,13 @@ CROSS JOIN LATERAL (
 SELECT (h.value ->> 'n')::integer, i.node, i.type, i.project, i.lane, i.place, i.born, i.turns, i.stale
 FROM jsonb_array_elements(:heads::jsonb) AS h (value)
 CROSS JOIN LATERAL (
-    SELECT * FROM (SELECT * FROM queue_items q
-    WHERE q.lane IS NOT NULL AND NOT q.busy AND q.type = h.value ->> 'type' AND q.lane = (h.value ->> 'lane')::integer
-      AND (q.place, q.born, q.node) > ((h.value ->> 'place')::bigint, (h.value ->> 'born')::bigint, h.value ->> 'node')
-    ORDER BY q.place, q.born, q.node
-    LIMIT 512) AS ordered
+    SELECT * FROM (
+        SELECT q.node, q.type, q.project, q.lane, q.place, q.born, q.turns, q.stale FROM queue_items q
+        WHERE q.lane IS NOT NULL AND NOT q.busy AND q.type = h.value ->> 'type' AND q.lane = (h.value ->> 'lane')::integer
+          AND (q.place, q.born, q.node) > ((h.value ->> 'place')::bigint, (h.value ->> 'born')::bigint, h.value ->> 'node')
+        ORDER BY q.place, q.born, q.node
+        LIMIT 512
+    ) AS ordered
     LIMIT :most::bigint
 ) AS i;
 

@@ -1,37 +1,33 @@
 -- name: hidden(reasons, today, types, exclude_types)
 -- How many items some lanes have for each reason, counted up to a thousand and no further; in order, so that the lane's
 -- index is walked.
-SELECT w.value ->> 'why', (
+SELECT w.value ->> 'why', min(1000, sum((
     SELECT count(*) FROM (
-        SELECT 1 FROM json_each(w.value, '$.heads') AS h
-        CROSS JOIN queue_items i ON i.node IN (
-            SELECT q.node FROM queue_items q
-            WHERE q.lane IS NOT NULL AND NOT q.busy AND q.lane = h.value ->> 'lane'
-            ORDER BY q.place, q.born, q.node
-            LIMIT 1000
-        )
-        WHERE i.turns > :today AND (:types IS NULL OR i.type IN (SELECT value FROM json_each(:types))) AND i.type NOT IN (SELECT value FROM json_each(:exclude_types))
+        SELECT q.type, q.turns FROM queue_items q
+        WHERE q.lane IS NOT NULL AND NOT q.busy AND q.lane = h.value ->> 'lane'
+        ORDER BY q.place, q.born, q.node
         LIMIT 1000
-    ) AS few
-)
-FROM json_each(:reasons) AS w;
+    ) AS i
+    WHERE i.turns > :today AND (:types IS NULL OR i.type IN (SELECT value FROM json_each(:types)))
+      AND i.type NOT IN (SELECT value FROM json_each(:exclude_types))
+)))
+FROM json_each(:reasons) AS w, json_each(w.value, '$.heads') AS h
+GROUP BY w.key;
 
 -- name: hidden_in(reasons, today, types, exclude_types)
 -- The same for lanes of one project each.
-SELECT w.value ->> 'why', (
+SELECT w.value ->> 'why', min(1000, sum((
     SELECT count(*) FROM (
-        SELECT 1 FROM json_each(w.value, '$.heads') AS h
-        CROSS JOIN queue_items i ON i.node IN (
-            SELECT q.node FROM queue_items q
-            WHERE q.lane IS NOT NULL AND NOT q.busy AND q.project = h.value ->> 'project' AND q.lane = h.value ->> 'lane'
-            ORDER BY q.place, q.born, q.node
-            LIMIT 1000
-        )
-        WHERE i.turns > :today AND (:types IS NULL OR i.type IN (SELECT value FROM json_each(:types))) AND i.type NOT IN (SELECT value FROM json_each(:exclude_types))
+        SELECT q.type, q.turns FROM queue_items q
+        WHERE q.lane IS NOT NULL AND NOT q.busy AND q.project = h.value ->> 'project' AND q.lane = h.value ->> 'lane'
+        ORDER BY q.place, q.born, q.node
         LIMIT 1000
-    ) AS few
-)
-FROM json_each(:reasons) AS w;
+    ) AS i
+    WHERE i.turns > :today AND (:types IS NULL OR i.type IN (SELECT value FROM json_each(:types)))
+      AND i.type NOT IN (SELECT value FROM json_each(:exclude_types))
+)))
+FROM json_each(:reasons) AS w, json_each(w.value, '$.heads') AS h
+GROUP BY w.key;
 
 -- name: held(holder, owner, now, lanes, projects, types, exclude_types, most)
 -- How many items of some lanes others hold, by kind, counted to a limit.

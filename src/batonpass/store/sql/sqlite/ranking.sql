@@ -3,8 +3,8 @@
 -- limit can be read: with conditions of its own or a limit it does not know, the planner would rather sort the lane.
 SELECT h.value ->> 'n', i.node, i.type, i.project, i.lane, i.place, i.born, i.turns, i.stale
 FROM json_each(:heads) AS h
-CROSS JOIN queue_items i ON i.node IN (
-    SELECT q.node FROM queue_items q
+CROSS JOIN queue_items i ON i.rowid IN (
+    SELECT q.rowid FROM queue_items q
     WHERE q.lane IS NOT NULL AND NOT q.busy AND q.lane = h.value ->> 'lane'
       AND (q.place, q.born, q.node) > (h.value ->> 'place', h.value ->> 'born', h.value ->> 'node')
     ORDER BY q.place, q.born, q.node
@@ -15,8 +15,8 @@ CROSS JOIN queue_items i ON i.node IN (
 -- The same for lanes of one project each.
 SELECT h.value ->> 'n', i.node, i.type, i.project, i.lane, i.place, i.born, i.turns, i.stale
 FROM json_each(:heads) AS h
-CROSS JOIN queue_items i ON i.node IN (
-    SELECT q.node FROM queue_items q
+CROSS JOIN queue_items i ON i.rowid IN (
+    SELECT q.rowid FROM queue_items q
     WHERE q.lane IS NOT NULL AND NOT q.busy AND q.project = h.value ->> 'project' AND q.lane = h.value ->> 'lane'
       AND (q.place, q.born, q.node) > (h.value ->> 'place', h.value ->> 'born', h.value ->> 'node')
     ORDER BY q.place, q.born, q.node
@@ -27,8 +27,8 @@ CROSS JOIN queue_items i ON i.node IN (
 -- The same for lanes of one type each.
 SELECT h.value ->> 'n', i.node, i.type, i.project, i.lane, i.place, i.born, i.turns, i.stale
 FROM json_each(:heads) AS h
-CROSS JOIN queue_items i ON i.node IN (
-    SELECT q.node FROM queue_items q
+CROSS JOIN queue_items i ON i.rowid IN (
+    SELECT q.rowid FROM queue_items q
     WHERE q.lane IS NOT NULL AND NOT q.busy AND q.type = h.value ->> 'type' AND q.lane = h.value ->> 'lane'
       AND (q.place, q.born, q.node) > (h.value ->> 'place', h.value ->> 'born', h.value ->> 'node')
     ORDER BY q.place, q.born, q.node
