@@ -25,7 +25,7 @@ from batonpass.core.search import Nearby, any_word, entry
 from batonpass.store.base import Reader, Statement, Tx, as_json, q
 from batonpass.store.nodes import nodes_of
 
-SAMPLE: Final = 512
+SAMPLE: Final = 256
 """Among how many of the newest nodes words are counted: enough to tell a rare word from a common one."""
 STRETCH_BITS: Final = (10, 13, 16, 19, 22)
 """The index has a token for each run of so many numbers as 2 to the power of these; a stretch is some such runs."""
