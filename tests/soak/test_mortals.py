@@ -99,10 +99,9 @@ async def test_h5_what_pollers_leave_who_die_at_random_is_with_nobody_for_a_minu
 
     tenures = tenures_of(events)
     left = [tenure for tenure in tenures if tenure.ended is not None and not tenure.released]
-    longest = max(tenure.lasted_s for tenure in tenures)
-    say(f"{doomed.deaths}; {len(tenures)} tenures, {len(left)} left by the dead; the longest {longest:.2f} s")
+    say(f"{doomed.deaths}; {len(tenures)} tenures, {len(left)} of them left by the dead and taken on")
     assert crowd.diary.wrong == []
     assert len(left) > 0, "nobody died with an item in hand"
-    assert taken == items, "each is there again"
-    assert MINUTE_S <= longest <= MINUTE_S + NOTICED_S_MAX
+    assert min(tenure.lasted_s for tenure in left) >= MINUTE_S, "nobody lost an item to somebody before its time"
+    assert taken == items, "a minute after the last could be given to one of the dead, each is there again"
     assert await lapses(database_url, items) == {0}

@@ -78,13 +78,14 @@ class Pauses:
         self.held.pop(self.chance.randrange(len(self.held))).set()
 
 
-async def write(store: Store, name: str, pauses: Pauses) -> None:
-    """Write a node's events, one transaction each, some of which are rolled back."""
-    for n in range(ROUNDS):
+async def write(store: Store, name: str, pauses: Pauses, *, rounds: int = ROUNDS, each: int = 1) -> None:
+    """Write a node's events, so many in each transaction, some of which are rolled back."""
+    for n in range(rounds):
         with suppress(RolledBack):
             async with store.write(SYSTEM, Fences()) as tx:
-                happened = Event("node.put", NodeId(name), "mail", SYSTEM, data={"n": n})
-                events.append(tx, [happened], at=await tx.now())
+                numbers = range(n * each, (n + 1) * each)
+                happened = [Event("node.put", NodeId(name), "mail", SYSTEM, data={"n": number}) for number in numbers]
+                events.append(tx, happened, at=await tx.now())
                 await tx.fetch()  # the number is drawn
                 await pauses.maybe()
                 if pauses.chance.randrange(10) < ROLLED_BACK_OF_TEN:
