@@ -7,6 +7,7 @@ from batonpass.cli.exits import Exit, UsageError, exit_of, exit_of_code
 from batonpass.cli.explain import hints
 from batonpass.core import errors
 from batonpass.core.errors import BatonError
+from batonpass.testing.commands import Baton
 from batonpass.testing.scripted import lease
 from batonpass.wire.errors import HTTP_STATUS
 from batonpass.wire.leases import lease_view
@@ -54,3 +55,33 @@ def test_hints_name_the_node_that_was_refused() -> None:
     held = errors.AlreadyClaimed("x", holder=lease_view(lease("task-7")))
 
     assert ("baton take task-7 --reason WHY") in dict(hints(held))
+
+
+@pytest.mark.parametrize(
+    "argv, told",
+    [
+        (("show", "task-x"), "baton list"),
+        (("history", "task-a", "--revision", "00000000"), "baton history"),
+        (("schema", "tsak"), "baton schema"),
+    ],
+)
+def test_what_is_not_there_is_looked_up_where_it_would_be(baton: Baton, argv: tuple[str, ...], told: str) -> None:
+    baton.task("a")
+
+    ran = baton(*argv)
+
+    assert (ran.code, ran.err.splitlines()[-1].strip().startswith(f"{told} ")) == (Exit.NOT_FOUND, True)
+
+
+def test_a_refusal_says_once_what_is_missing(baton: Baton) -> None:
+    assert baton("ask", "Where?", "--about", "task-x").err.splitlines() == [
+        "baton: mentions: there is no node task-x",
+        "  baton list  what there is",
+    ]
+
+
+def test_an_offset_may_be_nothing_and_the_refusal_says_so(baton: Baton) -> None:
+    refused = baton("queue", "--offset", "-1")
+
+    assert (refused.code, refused.err) == (Exit.FAILED, "baton: offset: must be a whole number of at least 0\n")
+    assert baton("queue", "--offset", "0").code == Exit.OK

@@ -251,3 +251,11 @@ def test_a_reader_that_leaves_early_is_no_error(argv: list[str], baton: Baton) -
         _, err = process.communicate(timeout=WAIT_S_MAX)
 
     assert (process.returncode, err) == (0, "")
+
+
+def test_arguments_are_utf_8_in_a_locale_that_knows_no_such_bytes(baton: Baton, spawn: Spawn) -> None:
+    """Case 168: without UTF-8 mode LANG=C hands them over as they came, and they are text all the same."""
+    added = spawn("add", "na\xefve \U0001f389", "--id", "task-a", LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
+
+    assert (added.returncode, added.stderr) == (0, "")
+    assert 'title: "na\xefve \U0001f389"' in baton.ok("show", "task-a").out

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from batonpass.core import errors
 from batonpass.core.errors import BatonError, Conflict
 
 Hint = tuple[str, str]
 """A command, and what it is good for."""
+
+_LOOKED_UP: Final[dict[str | None, Hint]] = {
+    "revision": ("baton history NODE", "its revisions"),
+    "type": ("baton schema", "the types there are"),
+}
+"""Where to look for what is not there, by its field; for nodes it is the list of them."""
 
 
 def hints(error: BatonError) -> list[Hint]:
@@ -37,7 +44,7 @@ def _hints(error: BatonError) -> Iterator[Hint]:
         case errors.NotReady():
             yield f"baton show {node}", "how it reads now"
         case errors.NotFound():
-            yield "baton list", "what there is"
+            yield _LOOKED_UP.get(error.field, ("baton list", "what there is"))
         case errors.Unauthorized():
             yield "baton token save", "store a token, read from standard input"
             yield "baton whoami", "whose token is used"

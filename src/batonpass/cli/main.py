@@ -55,7 +55,7 @@ def _run(args: list[str]) -> int:
 
     failure: BatonError
     try:
-        _require_text(args)
+        args = [_as_text(arg) for arg in args]
         code = application(args[0] if args else None)(
             args, console=_help_console(args), exit_on_error=False, print_error=False
         )
@@ -87,15 +87,20 @@ def _fail_here(error: OSError, args: list[str]) -> int:
     return exit_of(failure)
 
 
-def _require_text(args: list[str]) -> None:
-    """Refuse arguments whose bytes are no UTF-8: neither a node nor a request could hold them."""
+def _as_text(arg: str) -> str:
+    """Return an argument as the UTF-8 it is, whatever the locale made of it; refuse bytes that are none."""
+    import os
+
     from batonpass.cli.exits import UsageError
 
-    for arg in args:
+    try:
+        arg.encode()
+    except UnicodeEncodeError:  # a locale without these bytes leaves them as they came: LANG=C, without UTF-8 mode
         try:
-            arg.encode()
-        except UnicodeEncodeError as error:
+            return os.fsencode(arg).decode()
+        except UnicodeError as error:
             raise UsageError(f"{arg!a} is no text: arguments are UTF-8") from error
+    return arg
 
 
 def _help_console(args: list[str]) -> Console | None:
@@ -134,7 +139,7 @@ def _complain(error: BatonError, *, as_json: bool) -> None:
 
         print_json(msgspec.json.encode(error_body(error)))
     warn(f"baton: {clean(error.message)}")  # it may quote what was typed
-    for line in (*(each for each in error.details if each != error.message), *getattr(error, "__notes__", ())):
+    for line in (*(each for each in error.details if each not in error.message), *getattr(error, "__notes__", ())):
         warn(f"  {clean(line)}")
     commands = hints(error)
     wide = max((len(command) for command, _ in commands), default=0)

@@ -41,8 +41,8 @@ def _named(found: SchemaReply, name: str) -> TypeBody:
         try:
             require_type(name)
         except Invalid as error:
-            raise NotFound(error.message) from error
-        raise NotFound(f"type: the server does not know {name}; it may be older than this program")
+            raise NotFound(error.message, field="type") from error
+        raise NotFound(f"type: the server does not know {name}; it may be older than this program", field="type")
     return kind
 
 

@@ -167,7 +167,7 @@ def type_named(name: str) -> TypeBody:
     for kind in schema().types:
         if kind.name == name:
             return kind
-    raise NotFound(unknown_type(name))
+    raise NotFound(unknown_type(name), field="type")
 
 
 def _type(kind: NodeType) -> TypeBody:

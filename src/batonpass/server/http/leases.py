@@ -281,10 +281,10 @@ def _reason(value: str | None) -> str | None:
     return value
 
 
-def whole_number(text: str | None, field: str, *, default: int) -> int:
-    """Return a query parameter as a whole number of at least 1."""
+def whole_number(text: str | None, field: str, *, default: int, least: int = 1) -> int:
+    """Return a query parameter as a whole number of at least `least`."""
     if text is None:
         return default
-    if not (text.isascii() and text.isdigit()) or len(text) > NUMBER_DIGITS_MAX or int(text) < 1:
-        raise Invalid(f"{field}: must be a whole number of at least 1", field=field)
+    if not (text.isascii() and text.isdigit()) or len(text) > NUMBER_DIGITS_MAX or int(text) < least:
+        raise Invalid(f"{field}: must be a whole number of at least {least}", field=field)
     return int(text)

@@ -43,7 +43,7 @@ def _question(query: Mapping[str, str]) -> Question:
 def _window(query: Mapping[str, str]) -> tuple[int, int]:
     """Return limit and offset; beyond what a search finds at most there is nothing to show."""
     limit = whole_number(query.get("limit"), "limit", default=LIMIT_DEFAULT)
-    offset = 0 if query.get("offset") == "0" else whole_number(query.get("offset"), "offset", default=0)
+    offset = whole_number(query.get("offset"), "offset", default=0, least=0)
     if limit > LIMIT_MAX:
         raise Invalid(f"limit: {limit} nodes; the limit is {LIMIT_MAX} nodes", field="limit")
     if offset >= FOUND_MAX:
