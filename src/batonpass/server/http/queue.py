@@ -90,7 +90,7 @@ def _view(call: Call) -> View:
 
 
 def _offset(text: str | None) -> int:
-    offset = 0 if text == "0" else whole_number(text, "offset", default=0)
+    offset = whole_number(text, "offset", default=0, least=0)
     if offset > OFFSET_MAX:
         raise Invalid(
             f"offset: {offset} items; the limit is {OFFSET_MAX} items: narrow the page by project, type or readiness",
