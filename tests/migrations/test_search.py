@@ -36,8 +36,8 @@ def write_as_before(session: migrate.Session) -> None:
 async def numbers(store: Store) -> list[str]:
     """Return the nodes of the index as they were filed."""
     async with store.read() as tx:
-        (hits,) = await search.found(tx, ["'wfix'"], most=10)
-    return [hit.node for hit in reversed(hits)]
+        (docs,) = await search.found(tx, ["'wfix'"], most=10)
+        return [*await search.named(tx, docs[::-1])]
 
 
 async def unread(store: Store) -> int:

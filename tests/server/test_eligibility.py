@@ -389,6 +389,14 @@ async def test_an_item_whose_edges_lead_nowhere_is_to_be_closed(server: InProces
     assert (await page(server))["counts_by_suggest"] == {"close": 1, "do": 1}
 
 
+async def test_what_takes_the_place_of_something_is_not_stale_by_that(server: InProcessServer) -> None:
+    await put(server, node("new", "task", ("supersedes", "task-old")), node("old"))
+
+    fresh = await item(server, "task-new")
+
+    assert (fresh["suggest"], fresh["signals"]["staleness"]) == ("do", 0.0)
+
+
 async def test_a_steward_reads_what_belongs_to_its_repositories(server: InProcessServer) -> None:
     ben = await server.add_person("Ben")
     await put(server, node("mail", "repo"), node("a", project="mail"), node("b", project="mail"), node("c"))

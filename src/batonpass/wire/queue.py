@@ -7,7 +7,8 @@ from typing import Literal
 import msgspec
 
 from batonpass.core.leases import Kind
-from batonpass.core.queue import Item, Signals
+from batonpass.core.queue import Item
+from batonpass.core.ranking import Signals
 from batonpass.core.readiness import Ready
 from batonpass.wire.events import Wait
 from batonpass.wire.inbox import WaitingBody

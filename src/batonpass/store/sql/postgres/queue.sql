@@ -63,7 +63,10 @@ SELECT
 FROM nodes n
 CROSS JOIN LATERAL (
     SELECT count(*) AS edges,
-        count(*) FILTER (WHERE t.id IS NULL OR EXISTS (SELECT 1 FROM edges s WHERE s.dst = o.dst AND s.type = 'supersedes')) AS stale,
+        count(*) FILTER (
+            WHERE o.type <> 'supersedes'
+              AND (t.id IS NULL OR EXISTS (SELECT 1 FROM edges s WHERE s.dst = o.dst AND s.type = 'supersedes'))
+        ) AS stale,
         count(*) FILTER (WHERE t.updated_at < :cold_before::bigint) AS cold
     FROM edges o
     LEFT JOIN nodes t ON t.id = o.dst

@@ -18,7 +18,7 @@ SELECT
         SELECT 1 FROM node_history h WHERE h.node = n.id AND h.n > 1 AND h.at > :heat_since LIMIT :heat_most
     ) AS lately),
     (SELECT count(*) FROM edges o WHERE o.src = n.id),
-    (SELECT count(*) FROM edges o LEFT JOIN nodes t ON t.id = o.dst WHERE o.src = n.id
+    (SELECT count(*) FROM edges o LEFT JOIN nodes t ON t.id = o.dst WHERE o.src = n.id AND o.type <> 'supersedes'
         AND (t.id IS NULL OR EXISTS (SELECT 1 FROM edges s WHERE s.dst = o.dst AND s.type = 'supersedes'))),
     (SELECT count(*) FROM edges o JOIN nodes t ON t.id = o.dst WHERE o.src = n.id AND t.updated_at < :cold_before),
     (SELECT json_group_array(json_array(dst, to_agent, by_person)) FROM (
