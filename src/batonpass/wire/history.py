@@ -104,18 +104,15 @@ def parted(raw: str) -> Parts:
     fields, body = parts_of(raw)
     keys = {key: _shown(value) for key, value in fields.items() if key != "edges"}
     edges = fields.get("edges", [])
-    for edge in edges if isinstance(edges, list) else []:
-        if isinstance(edge, dict):
-            attrs = {key: value for key, value in edge.items() if key not in {"type", "to"}}
-            keys[f"{edge['type']} {edge['to']}"] = _shown(attrs)
+    for edge in [one for one in edges if isinstance(one, dict)]:
+        attrs = {key: value for key, value in edge.items() if key not in {"type", "to"}}
+        keys[f"{edge['type']} {edge['to']}"] = _shown(attrs)
     return Parts(keys, tuple(body.split("\n")) if body else ())
 
 
 def _shown(value: Entry) -> str:
-    match value:
-        case str():
-            return value
-        case dict():
-            return ", ".join(f"{key}: {text}" for key, text in value.items())
-        case list():
-            return ", ".join(item for item in value if isinstance(item, str))
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        return ", ".join(f"{key}: {text}" for key, text in value.items())
+    return ", ".join(item for item in value if isinstance(item, str))
