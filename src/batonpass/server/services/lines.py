@@ -192,7 +192,10 @@ class Line(Generic[T]):
         try:
             while self._waiters and (self._due or self._again):
                 await asyncio.sleep(PACE_S)
-                due = await self._routed_first(deque(self._due))
+                behind = self._due
+                due = await self._routed_first(deque(behind))
+                if self._due is not behind:  # something has happened meanwhile: all are due, and from the front
+                    continue
                 if self._again:
                     due.extendleft(itertools.islice(self._waiters, 1))
                     self._again = False
