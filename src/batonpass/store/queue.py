@@ -15,11 +15,11 @@ import msgspec
 
 from batonpass.core import ranking, readiness
 from batonpass.core.clock import micros
-from batonpass.core.ids import HolderId, Instant, NodeId, Resource
+from batonpass.core.ids import Instant, NodeId
 from batonpass.core.leases import LockedLease
 from batonpass.core.policy import Policy
 from batonpass.core.queue import Candidate, day
-from batonpass.store.base import Reader, Retry, Row, Statement, Tx, as_json, q
+from batonpass.store.base import Reader, Row, Statement, Tx, as_json, q
 from batonpass.store.leases import Policies, lease_row, locked_row, policies, policies_asked
 
 NODE_COLUMNS: Final = 31
@@ -114,28 +114,6 @@ async def pick(tx: Tx, ids: Sequence[NodeId]) -> LockedLease | None:
     lease = locked_row(rows[0])
     tx.locked[lease.resource] = lease
     return lease
-
-
-async def launched(tx: Reader, holder: HolderId, dispatch: str) -> Resource | None:
-    """Return what the holder's launch with this nonce has claimed, or None; as committed, so outside a write a hint."""
-    (rows,) = await tx.fetch(q("queue.launched", holder=holder, dispatch=dispatch))
-    return Resource(rows[0][0]) if rows else None
-
-
-async def lock_launch(tx: Tx, holder: HolderId, dispatch: str) -> LockedLease | None:
-    """Keep every other `next` of this launch out until COMMIT, and return the lease it has already, locked, or None."""
-    # Two statements: what the other one claimed is not in the snapshot of the statement that waited for it.
-    _, rows = await tx.fetch(
-        q("queue.lock_launch", holder=holder, dispatch=dispatch), q("queue.launched", holder=holder, dispatch=dispatch)
-    )
-    if not rows:
-        return None
-    # Not waited for: whoever has it locked may be waiting for this launch (D44).
-    lease = await pick(tx, [NodeId(rows[0][0])])
-    if lease is None:
-        raise Retry(f"{rows[0][0]} is being changed at this moment; nothing was changed")
-    # It may have been released, or even acquired by somebody else, since it was read.
-    return lease if (lease.holder, lease.dispatch) == (holder, dispatch) else None
 
 
 def _grouped(rows: Iterable[Row]) -> dict[str, list[NodeId]]:

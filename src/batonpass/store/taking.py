@@ -1,12 +1,14 @@
-"""What a set of `queue/next` calls must know of its callers: what their launches have, and who reserves something."""
+"""What `queue/next` must know of its callers: what their launches have claimed, and who has reserved something."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from batonpass.core.identity import Principal
-from batonpass.core.ids import HolderId, Instant
-from batonpass.store.base import Reader, Row, Statement, as_json, q
+from batonpass.core.ids import HolderId, Instant, NodeId, Resource
+from batonpass.core.leases import LockedLease
+from batonpass.store import queue
+from batonpass.store.base import Reader, Retry, Row, Statement, Tx, as_json, q
 
 Launch = tuple[HolderId, str]
 """A holder and the nonce of one of its launches."""
@@ -18,19 +20,34 @@ def launches_locked(launches: Iterable[Launch]) -> Statement:
 
 
 def launched_asked(launches: Iterable[Launch]) -> Statement:
-    """Ask which of these launches have claimed something; see `launched`."""
+    """Ask what these launches have claimed, as committed, so outside a write a hint; see `launched`."""
     return q("taking.launched", launches=_pairs(launches))
 
 
-def launched(rows: Sequence[Row]) -> frozenset[Launch]:
-    """Return the answer to `launched_asked`."""
-    return frozenset((HolderId(holder), dispatch) for holder, dispatch in rows)
+def launched(rows: Sequence[Row]) -> dict[Launch, Resource]:
+    """Return the answer to `launched_asked`; a launch that has claimed nothing is absent."""
+    return {(HolderId(holder), dispatch): Resource(resource) for holder, dispatch, resource in reversed(rows)}
+
+
+async def lock_launch(tx: Tx, launch: Launch) -> LockedLease | None:
+    """Keep every other `next` of this launch out until COMMIT, and return the lease it has already, locked, or None."""
+    # Two statements: what the other one claimed is not in the snapshot of the statement that waited for it.
+    _, rows = await tx.fetch(launches_locked([launch]), launched_asked([launch]))
+    resource = launched(rows).get(launch)
+    if resource is None:
+        return None
+    # Not waited for: whoever has it locked may be waiting for this launch (D44).
+    lease = await queue.pick(tx, [NodeId(resource)])
+    if lease is None:
+        raise Retry(f"{resource} is being changed at this moment; nothing was changed")
+    # It may have been released, or even acquired by somebody else, since it was read.
+    return lease if (lease.holder, lease.dispatch) == launch else None
 
 
 async def standing(
     tx: Reader, launches: Iterable[Launch], callers: Iterable[Principal], now: Instant
-) -> tuple[frozenset[Launch], frozenset[HolderId]]:
-    """Return which launches have claimed something, and which callers have reservations of their own in force (D14)."""
+) -> tuple[Mapping[Launch, Resource], frozenset[HolderId]]:
+    """Return what launches have claimed, and which callers have reservations of their own in force (D14)."""
     owners = {caller.id: caller.person if caller.is_person else None for caller in callers}
     claimed, reserving = await tx.fetch(
         launched_asked(launches),

@@ -33,9 +33,10 @@ from batonpass.core.ranking import day_number, lanes
 from batonpass.core.readiness import Ready
 from batonpass.server.services.change import Caller
 from batonpass.server.services.engine import Ask, Done, decide_within
-from batonpass.store import queue, ranking
+from batonpass.store import queue, ranking, taking
 from batonpass.store.base import Fences, Reader, Store, Tx, retried
 from batonpass.store.ranking import Narrow
+from batonpass.store.taking import Launch
 
 CANDIDATES_MAX: Final = 50
 EXCLUDED_MAX: Final = 200
@@ -46,6 +47,8 @@ NEVER_TAKEN: Final = tuple(
     kind.name for kind in NODE_TYPES.values() if kind.queueable and (kind.name == "question" or not kind.claimable)
 )
 """What `next` need not read: the law would take none of it."""
+AGAINST_THE_ITEM: Final = (InvalidNode, NotReady, NotFound, AlreadyClaimed, LeaseLost)
+"""Refusals of a claim after which a call of `next` looks at another item; any other speaks against the taker."""
 TAKEN_FROM: Final = {Accept.READY: (Ready.AGENT,), Accept.OPEN: (Ready.AGENT, Ready.UNTRIAGED)}
 
 
@@ -60,6 +63,16 @@ class Wish:
     candidates: tuple[NodeId, ...] | None = None
     session: str | None = None
     dispatch: str | None = None
+
+    def launch_of(self, taker: Principal) -> Launch:
+        """Return the holder and its launch's nonce, empty without one."""
+        return taker.id, self.dispatch or ""
+
+    def allows(self, candidate: Candidate, taker: Principal, now: Instant) -> bool:
+        """Whether it is of a wanted type, and the law lets `taker` have it, as far as its facts are known."""
+        return (self.types is None or candidate.type in self.types) and may_take(
+            candidate, taker, self.accept, now
+        ) is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +118,13 @@ class Chooser:
         """
         search = _Search(taker, wish)
         async with self._store.read() as tx:
-            known = wish.dispatch is not None and await queue.launched(tx, taker.id, wish.dispatch) is not None
+            (rows,) = await tx.fetch(taking.launched_asked([wish.launch_of(taker)]))
             if wish.candidates is not None:
                 await search.begin(tx)
                 ids = await search.free(tx, wish.candidates)
             else:
                 ids = await search.few(tx, self._offered)
-        if known:
+        if taking.launched(rows):
             yield ()
         while ids and wish.candidates is None:
             yield ids
@@ -125,7 +138,7 @@ class Chooser:
         taker = caller.principal
         async with self._store.write(taker, Fences(named=caller.fences)) as tx:
             if wish.dispatch is not None:
-                launched = await queue.lock_launch(tx, taker.id, wish.dispatch)
+                launched = await taking.lock_launch(tx, wish.launch_of(taker))
                 if launched is not None:
                     return await _again(tx, taker, wish, launched.resource)
             picker = _Picker(tx, taker, wish)
@@ -185,12 +198,10 @@ class _Search:
         return [candidate.id for candidate in takeable if not candidate.paused]
 
     def _wanted(self, candidate: Candidate) -> bool:
-        wish = self.wish
         return (
-            candidate.id not in wish.exclude
-            and (wish.types is None or candidate.type in wish.types)
+            candidate.id not in self.wish.exclude
             and (self.projects is None or candidate.project in self.projects)
-            and may_take(candidate, self.taker, wish.accept, self.now) is None
+            and self.wish.allows(candidate, self.taker, self.now)
         )
 
 
@@ -229,16 +240,14 @@ class _Picker:
         if not found:  # deleted since it was looked at; its lease row stays
             return None
         (candidate,) = found
-        if may_take(candidate, self.taker, self.wish.accept, now) is not None:
+        if (item := item_for(candidate, self.taker, self.wish, now)) is None:
             return None
-        item = judge(candidate, self.taker, now, Scope())
-        assert isinstance(item, Item), (node, item)
         match await decide_within(self.tx, ask_for(self.taker, self.wish, Resource(node))):
             case Done() as done:
                 return Taken(item, done)
             case Paused() as refusal:
                 self.pause = refusal
-            case InvalidNode() | NotReady() | NotFound() | AlreadyClaimed() | LeaseLost():
+            case refusal if isinstance(refusal, AGAINST_THE_ITEM):
                 pass
             case refusal:
                 raise refusal
@@ -269,6 +278,15 @@ def _no_work(candidate: Candidate, why: Hidden) -> str:
             return f"was archived with its project {candidate.project}"
         case _:
             return f"sleeps until {candidate.wake}"
+
+
+def item_for(candidate: Candidate, taker: Principal, wish: Wish, now: Instant) -> Item | None:
+    """Return the candidate as an item that `taker` may have, by the facts read under its lock, else None."""
+    if not wish.allows(candidate, taker, now):
+        return None
+    item = judge(candidate, taker, now, Scope())
+    assert isinstance(item, Item), (candidate.id, item)
+    return item
 
 
 def ask_for(taker: Principal, wish: Wish, resource: Resource) -> Ask:

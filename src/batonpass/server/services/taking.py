@@ -15,26 +15,35 @@ a set cannot answer is answered alone (`services.choosing`).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Hashable, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Hashable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
 from batonpass.core import points
 from batonpass.core.clock import moment
-from batonpass.core.eligibility import Scope
-from batonpass.core.errors import AlreadyClaimed, BatonError, InvalidNode, LeaseLost, NotFound, NotReady, Paused
-from batonpass.core.ids import HolderId, Instant, NodeId, Resource
-from batonpass.core.queue import Accept, Candidate, Item, judge, may_take
+from batonpass.core.errors import BatonError, Paused
+from batonpass.core.ids import Instant, NodeId, Resource
+from batonpass.core.queue import Accept, Candidate, Item
 from batonpass.core.ranking import day_number, lanes
 from batonpass.server.services.change import Caller
-from batonpass.server.services.choosing import NEVER_TAKEN, TAKEN_FROM, Chooser, Taken, Wish, ask_for
+from batonpass.server.services.choosing import (
+    AGAINST_THE_ITEM,
+    NEVER_TAKEN,
+    TAKEN_FROM,
+    Chooser,
+    Taken,
+    Wish,
+    ask_for,
+    item_for,
+)
 from batonpass.server.services.coalesce import ALONE, Alone, Coalescer
 from batonpass.server.services.engine import Done, along, decide_in, read_at
 from batonpass.store import fences, leases, queue, ranking, taking
 from batonpass.store.base import Fences, Reader, Store, Tx, Writer, now_asked, retried
 from batonpass.store.leases import Policies
 from batonpass.store.ranking import Narrow
+from batonpass.store.taking import Launch
 
 MISSES_MAX: Final = 4
 """How often a call is shown an item in vain before it is answered alone."""
@@ -64,9 +73,9 @@ class Want:
         return self if self.wish.dispatch is None else self.launch
 
     @property
-    def launch(self) -> tuple[HolderId, str]:
-        """Return the holder and its launch's nonce, empty without one."""
-        return self.caller.principal.id, self.wish.dispatch or ""
+    def launch(self) -> Launch:
+        """Return which launch it is of."""
+        return self.wish.launch_of(self.caller.principal)
 
     @property
     def part(self) -> Part:
@@ -74,11 +83,8 @@ class Want:
         return self.wish.project, self.wish.accept, self.wish.types
 
     def takes(self, candidate: Candidate, now: Instant) -> bool:
-        """Whether the law lets it take this item, as far as its facts are known."""
-        wish = self.wish
-        return (wish.types is None or candidate.type in wish.types) and may_take(
-            candidate, self.caller.principal, wish.accept, now
-        ) is None
+        """Whether it may have this item, as far as its facts are known."""
+        return self.wish.allows(candidate, self.caller.principal, now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +141,8 @@ class Taking:
 
     async def _run_set(self, wants: Sequence[Want]) -> list[Answer | Alone]:
         """Return the answer of each; those that nothing was found for are not part of the write."""
-        answers: dict[Want, Answer | Alone] = {}
         async with self._offering(wants) as shown:
-            answers = dict(shown.alone)
+            answers: dict[Want, Answer | Alone] = dict(shown.alone)
             await points.areach("next.chosen")
             if shown.nodes:
                 answers |= await self._taken(shown.nodes)
@@ -160,14 +165,14 @@ class Taking:
     async def _taken(self, shown: dict[Want, NodeId]) -> dict[Want, Answer | Alone]:
         """Claim what each was shown, where that may be under the locks."""
         writers = [_writer(want, node) for want, node in shown.items()]
-        asks = [ask_for(want.caller.principal, want.wish, Resource(node)) for want, node in shown.items()]
+        asks = {want: ask_for(want.caller.principal, want.wish, Resource(node)) for want, node in shown.items()}
         launches = [want.launch for want in shown if want.wish.dispatch is not None]
         first = [taking.launches_locked(launches), taking.launched_asked(launches)] if launches else []
         async with self._store.write_set(
-            writers, along=[*first, *along(self._store.clock, asks)], skip_locked=True
+            writers, along=[*first, *along(self._store.clock, list(asks.values()))], skip_locked=True
         ) as tx:
             await points.areach("next.picked")
-            known = taking.launched(tx.along[1]) if launches else frozenset()
+            known = taking.launched(tx.along[1]) if launches else {}
             tx.along = tx.along[len(first) :]
             now = read_at(tx)
             facts = {one.id: one for one in await queue.candidates(tx, list(shown.values()), now)}
@@ -182,9 +187,8 @@ class Taking:
                 else:
                     answers[want] = judged
             tx.broken.clear()  # whoever stands on a broken fence has its answer; positions are others from here on
-            chosen = [ask_for(want.caller.principal, want.wish, Resource(shown[want])) for want in items]
-            if chosen:
-                outcomes = await decide_in(tx, chosen)
+            if items:
+                outcomes = await decide_in(tx, [asks[want] for want in items])
                 for (want, item), outcome in zip(items.items(), outcomes, strict=True):
                     answers[want] = _answer(item, outcome)
             return answers
@@ -236,7 +240,7 @@ class _Look:
         """Show the first of the candidates it names that is free."""
         assert want.wish.candidates is not None
         projects = await ranking.scope(self.tx, want.wish.project) if want.wish.project is not None else None
-        found = await queue.candidates(self.tx, want.wish.candidates, self.now)
+        found = await queue.candidates(self.tx, want.wish.candidates, self.now, in_force=self.policies)
         free = [
             one
             for one in found
@@ -276,7 +280,7 @@ class _Look:
         """Return the facts of items, where anybody is to be shown only what has been judged by them."""
         if not any(want.seen for want in waiting):
             return {}
-        return {one.id: one for one in await queue.candidates(self.tx, ids, self.now)}
+        return {one.id: one for one in await queue.candidates(self.tx, ids, self.now, in_force=self.policies)}
 
     def _suits(self, want: Want, node: NodeId, facts: dict[NodeId, Candidate]) -> bool:
         if node in want.wish.exclude or node in want.seen:
@@ -312,7 +316,7 @@ class _Bench:
 
     tx: Tx
     now: Instant
-    launched: frozenset[tuple[HolderId, str]]
+    launched: Collection[Launch]
     facts: dict[NodeId, Candidate]
 
     def judged(self, position: int, want: Want, node: NodeId, writer: Writer) -> Item | Answer | Alone:
@@ -324,11 +328,8 @@ class _Bench:
         if position in self.tx.broken:
             return fences.lost(self.tx, position, writer, self.now)
         candidate = self.facts.get(node)
-        if candidate is None or not want.takes(candidate, self.now):
-            return Missed(node)
-        item = judge(candidate, want.caller.principal, self.now, Scope())
-        assert isinstance(item, Item), (node, item)
-        return item
+        item = item_for(candidate, want.caller.principal, want.wish, self.now) if candidate is not None else None
+        return item if item is not None else Missed(node)
 
 
 def _resources(writer: Writer) -> frozenset[Resource]:
@@ -342,7 +343,7 @@ def _answer(item: Item, outcome: Done | BatonError | Alone) -> Answer | Alone:
             return Taken(item, outcome)
         case Paused():
             return Missed(item.candidate.id, outcome)
-        case InvalidNode() | NotReady() | NotFound() | AlreadyClaimed() | LeaseLost():
+        case refusal if isinstance(refusal, AGAINST_THE_ITEM):
             return Missed(item.candidate.id)
         case refusal:
             return refusal

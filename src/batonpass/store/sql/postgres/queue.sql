@@ -115,13 +115,3 @@ JOIN leases l ON l.resource = i.id
 ORDER BY i.place
 LIMIT 1
 FOR UPDATE OF l SKIP LOCKED;
-
--- name: lock_launch(holder, dispatch)
--- One `next` at a time of a holder's launch with this nonce, to COMMIT; whoever waits then sees what the other claimed.
-SELECT pg_advisory_xact_lock(hashtext('batonpass.launch ' || :holder::text), hashtext(:dispatch::text));
-
--- name: launched(holder, dispatch)
--- The resource a holder's launch with this nonce has claimed.
-SELECT resource FROM leases
-WHERE holder = :holder::text AND dispatch = :dispatch::text AND kind = 'claim'
-ORDER BY resource LIMIT 1;

@@ -1,5 +1,5 @@
 -- name: lock_launches(launches)
--- One `next` at a time of each launch, to COMMIT; as `queue.lock_launch`, for a set of them in one order.
+-- One `next` at a time of each launch, to COMMIT, in one order; whoever waits then sees what the other claimed.
 SELECT pg_advisory_xact_lock(holder, dispatch)
 FROM (
     SELECT DISTINCT hashtext('batonpass.launch ' || l.holder) AS holder, hashtext(l.dispatch) AS dispatch
@@ -8,10 +8,11 @@ FROM (
 ) AS keys;
 
 -- name: launched(launches)
--- Which of these launches have claimed something. The array leads to the index: of a set's size the planner knows nothing.
-SELECT l.holder, l.dispatch FROM leases l
+-- What these launches have claimed. The array leads to the index: of a set's size the planner knows nothing.
+SELECT l.holder, l.dispatch, l.resource FROM leases l
 JOIN jsonb_to_recordset(:launches::jsonb) AS n (holder text, dispatch text) ON n.holder = l.holder AND n.dispatch = l.dispatch
-WHERE l.kind = 'claim' AND l.holder = ANY (ARRAY(SELECT jsonb_array_elements(:launches::jsonb) ->> 'holder'));
+WHERE l.kind = 'claim' AND l.holder = ANY (ARRAY(SELECT jsonb_array_elements(:launches::jsonb) ->> 'holder'))
+ORDER BY l.resource;
 
 -- name: reserving(holders, owners, now)
 -- Who has reservations in force, among holders and the owners of holders.

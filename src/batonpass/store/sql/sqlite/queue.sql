@@ -105,13 +105,3 @@ FROM json_each(:ids) AS i
 JOIN leases l ON l.resource = i.value
 ORDER BY i.key
 LIMIT 1;
-
--- name: lock_launch(holder, dispatch)
--- The writer's turn is the lock; nothing to do.
-SELECT :holder, :dispatch;
-
--- name: launched(holder, dispatch)
--- The resource a holder's launch with this nonce has claimed.
-SELECT resource FROM leases
-WHERE holder = :holder AND dispatch = :dispatch AND kind = 'claim'
-ORDER BY resource LIMIT 1;

@@ -3,10 +3,11 @@
 SELECT :launches;
 
 -- name: launched(launches)
--- Which of these launches have claimed something.
-SELECT l.holder, l.dispatch FROM json_each(:launches) AS n
+-- What these launches have claimed.
+SELECT l.holder, l.dispatch, l.resource FROM json_each(:launches) AS n
 JOIN leases l ON l.holder = n.value ->> 'holder' AND l.dispatch = n.value ->> 'dispatch'
-WHERE l.kind = 'claim';
+WHERE l.kind = 'claim'
+ORDER BY l.resource;
 
 -- name: reserving(holders, owners, now)
 -- Who has reservations in force, among holders and the owners of holders.
