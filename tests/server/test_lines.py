@@ -39,7 +39,6 @@ async def test_what_happens_while_the_line_rests_is_for_those_in_front(monkeypat
 
     def waiter(n: int) -> Waiter[str]:
         async def attempt() -> str | None:
-            await asyncio.sleep(0)
             if not there:
                 return None
             served.append(n)

@@ -6,22 +6,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from tests.server.test_eligibility import node, put
 
 from batonpass.testing.clock import ManualClock
 from batonpass.testing.server import InProcessServer
 
 pytestmark = pytest.mark.anyio
-PREFIXES = {"decision": "dec", "artifact": "art"}
-
-
-def node(name: str, kind: str = "task", *edges: tuple[str, str], **more: object) -> dict[str, object]:
-    fields = {"id": f"{PREFIXES.get(kind, kind)}-{name}", "type": kind, "title": name, "summary": name, **more}
-    return {**fields, "edges": [{"type": type_, "to": to} for type_, to in edges]}
-
-
-async def put(server: InProcessServer, *nodes: dict[str, object], **kwargs: Any) -> None:  # noqa: ANN401 — passed on
-    reply = await server.ask("POST", "/v1/nodes", {"nodes": list(nodes)}, **kwargs)
-    assert all(result["ok"] for result in reply["results"]), reply
 
 
 async def why(server: InProcessServer, name: str, **kwargs: Any) -> Any:  # noqa: ANN401 — JSON
