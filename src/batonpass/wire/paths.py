@@ -69,6 +69,17 @@ SEARCH: Final = "/v1/search"
 
 POLICY: Final = "/v1/policy/{project}"
 
+CLASSES: Final = "/v1/classes"
+CLASS: Final = "/v1/classes/{name}"
+RECORDS: Final = "/v1/records/{record_class}"
+RECORD: Final = "/v1/records/{record_class}/{id}"
+RECORD_FIELD: Final = "/v1/records/{record_class}/{id}/fields/{field}"
+RECORD_CLAIM: Final = "/v1/records/{record_class}/{id}/fields/{field}/claim"
+RECORD_HISTORY: Final = "/v1/records/{record_class}/{id}/history"
+RECORD_BLAME: Final = "/v1/records/{record_class}/{id}/blame"
+ADMIN_KEYS: Final = "/v1/admin/keys"
+ADMIN_KEY: Final = "/v1/admin/keys/{prefix}"
+
 
 def fill(template: str, **values: str) -> str:
     """Return `template` with its parameters filled in and percent-encoded."""
