@@ -39,6 +39,7 @@ from batonpass.wire.errors import ErrorBody, error_of
 if TYPE_CHECKING:
     from batonpass.client.heartbeat import Lost
     from batonpass.client.lease import HeldLease
+    from batonpass.client.records import Records
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -331,6 +332,15 @@ class Client:
     renew_held = _sending(calls.renew_held)
     release_held = _sending(calls.release_held)
     leases = _sending(calls.leases)
+
+    # --- records -----------------------------------------------------------------------------------------------------
+
+    @property
+    def records(self) -> Records:
+        """Return the calls about records, as methods."""
+        from batonpass.client.records import Records
+
+        return Records(self)
 
     # --- queue, nodes, edges -----------------------------------------------------------------------------------------
 
