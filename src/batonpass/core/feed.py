@@ -32,7 +32,7 @@ _POSITION: Final = re.compile(r"(?P<incarnation>[0-9a-f]{12})-(?P<seq>\d{1,18})(
 
 @value(frozen=True, slots=True)
 class StoredEvent:
-    """One thing that happened, with its position in the feed. `data` is JSON."""
+    """One thing that happened to a node or a record, with its position in the feed. `data` is JSON."""
 
     seq: int
     at: Instant
@@ -45,6 +45,9 @@ class StoredEvent:
     revision: str | None
     epoch: int | None
     data: str
+    record: str | None = None
+    field: str | None = None
+    version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,12 +148,15 @@ class QueueScope:
 
     A node may free one of another project, which it blocked, or take it away.
     A lease is a matter of its own node only; and so, in the queue, is when it ends.
+    Records are not in the queue, nor are the leases that their tasks are.
     """
 
     projects: frozenset[str] | None = None
 
     def takes(self, event: StoredEvent) -> bool:
         """Whether `event` may change what is in the scope, or for whom."""
+        if event.record is not None:
+            return False
         if self.projects is None or event.project is None or event.project in self.projects:
             return True
         return event.kind in _REACHING

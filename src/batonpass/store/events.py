@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from batonpass.core.feed import StoredEvent as StoredEvent  # noqa: PLC0414  # whoever reads the table has it from here
 from batonpass.core.identity import Principal
-from batonpass.core.ids import Instant
+from batonpass.core.ids import Instant, Resource
+from batonpass.core.records import FieldName, RecordPath, is_of_record, task_of
 from batonpass.store.base import Reader, Tx, as_json, q
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One thing that happened to a node, by whom. `data` is small and free of secrets."""
+    """One thing that happened to a node or a record, by whom. `data` is small and free of secrets, and of values.
+
+    What happened to a record names it instead of a node, with the `field` that it happened to, if it was one, and
+    its `version` after it: the field's, or that of the record where there is no field.
+    """
 
     kind: str
     node: str | None
@@ -22,7 +28,17 @@ class Event:
     session: str | None = None
     revision: str | None = None
     epoch: int | None = None
-    data: Mapping[str, object] = field(default_factory=dict)
+    data: Mapping[str, object] = dataclasses.field(default_factory=dict)
+    record: RecordPath | None = None
+    field: FieldName | None = None
+    version: int | None = None
+
+    def about(self, resource: Resource, *, version: int) -> Event:
+        """Return this event as one about the lease on `resource`: a node, or a record's task field at `version`."""
+        if not is_of_record(resource):
+            return dataclasses.replace(self, node=resource)
+        record, field = task_of(resource)
+        return dataclasses.replace(self, node=None, record=record, field=field, version=version)
 
 
 def append(tx: Tx, events: Sequence[Event], *, at: Instant) -> None:
@@ -91,4 +107,7 @@ def _row(i: int, event: Event, at: Instant) -> dict[str, object]:
         "revision": event.revision,
         "epoch": event.epoch,
         "data": as_json(event.data),
+        "record": str(event.record) if event.record is not None else None,
+        "field": event.field,
+        "version": event.version,
     }

@@ -29,7 +29,10 @@ Wait = Annotated[int, msgspec.Meta(ge=0, le=WAIT_S_MAX)]
 
 
 class EventBody(msgspec.Struct, omit_defaults=True):
-    """One thing that happened: `kind` is one of an open set, `data` depends on it."""
+    """One thing that happened: `kind` is one of an open set, `data` depends on it.
+
+    What happened to a record names `record`, as `<class>/<id>`, and `field` in place of a node.
+    """
 
     seq: int
     at: str
@@ -42,6 +45,9 @@ class EventBody(msgspec.Struct, omit_defaults=True):
     session: str | None = None
     revision: str | None = None
     epoch: int | None = None
+    record: str | None = None
+    field: str | None = None
+    version: int | None = None
 
 
 class EventsReply(msgspec.Struct):
@@ -73,5 +79,8 @@ def event_body(event: StoredEvent) -> EventBody:
         session=event.session,
         revision=event.revision,
         epoch=event.epoch,
+        record=event.record,
+        field=event.field,
+        version=event.version,
         data=msgspec.Raw(event.data.encode()),
     )

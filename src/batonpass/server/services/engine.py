@@ -307,12 +307,13 @@ def _event(request: Request, granted: Granted, node: NodeFacts | None) -> events
     if request.reason is not None:
         data["reason"] = request.reason
     assert granted.happened is not None
-    return events.Event(
+    happened = events.Event(
         kind=granted.happened,
-        node=request.resource,
+        node=None,
         project=node.project if node is not None else None,
         actor=request.principal,
         session=granted.lease.session,
         epoch=granted.lease.epoch,
         data=data,
     )
+    return happened.about(request.resource, version=granted.lease.version)

@@ -284,7 +284,7 @@ class Feed:
 
     def _published(self, rows: Sequence[StoredEvent]) -> None:
         """Tell those for whom there is something among `rows`; everybody when there is no telling."""
-        if any(row.kind.startswith("lease.") for row in rows):
+        if any(row.kind.startswith("lease.") and row.record is None for row in rows):
             self._moments.stale = True
         self._tell(rows, [wanted for wanted in self._hearers if not rows or _any_of(rows, wanted)])
 

@@ -1,15 +1,16 @@
 -- name: append(rows)!
--- What happened, in order. Sent after the row locks, so for one node `seq` is the true order (D15a).
-INSERT INTO events (at, kind, node, project, actor, owner, session, revision, epoch, data)
+-- What happened, in order. Sent after the row locks, so for one node or record `seq` is the true order (D15a).
+INSERT INTO events (at, kind, node, project, actor, owner, session, revision, epoch, data, record, field, version)
 SELECT
     value ->> 'at', value ->> 'kind', value ->> 'node', value ->> 'project', value ->> 'actor', value ->> 'owner',
-    value ->> 'session', value ->> 'revision', value ->> 'epoch', value ->> 'data'
+    value ->> 'session', value ->> 'revision', value ->> 'epoch', value ->> 'data',
+    value ->> 'record', value ->> 'field', value ->> 'version'
 FROM json_each(:rows)
 ORDER BY value ->> 'i';
 
 -- name: after(seq, most)
 -- Events after a position, oldest first.
-SELECT seq, at, kind, node, project, actor, owner, session, revision, epoch, data FROM events WHERE seq > :seq ORDER BY seq LIMIT :most;
+SELECT seq, at, kind, node, project, actor, owner, session, revision, epoch, data, record, field, version FROM events WHERE seq > :seq ORDER BY seq LIMIT :most;
 
 -- name: ends()
 -- The oldest event that is kept, and the highest number anybody has drawn.
