@@ -21,7 +21,7 @@ from cyclopts.argument import Argument
 
 from batonpass.cli.commands import GROUPS, Command, application
 from batonpass.cli.exits import Exit, exit_of
-from batonpass.wire.errors import HTTP_STATUS
+from batonpass.wire.errors import HTTP_STATUS, RECORD_ERRORS
 
 ROOT: Final = Path(__file__).parents[2]
 REFERENCE: Final = ROOT / "docs" / "reference"
@@ -29,8 +29,9 @@ COMMANDS: Final = [command for group in GROUPS.values() for command in group]
 PAGES: Final = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 FENCE: Final = re.compile(r"^```(?:sh|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 QUOTED: Final = re.compile(r"`([^`]+)`")
-MEANINGS, SHOWN, RESERVED = 5, 2, 3
-"""How many columns errors.md has where it says what codes mean, where they are shown, and which are none of ours."""
+MEANINGS, OF_RECORDS, SHOWN, RESERVED = 5, 4, 2, 3
+"""How many columns errors.md has where it says what codes mean, what they are below `/v1/records`, where they are shown,
+and which are none of ours."""
 VARIABLE: Final = re.compile(r"\bBATON_[A-Z]+(?:_[A-Z]+)*\b")
 
 PREFACE: Final = """# Commands
@@ -149,6 +150,14 @@ def test_every_error_code_is_documented_with_its_status_and_exit_code() -> None:
     expected = {kind.code: (str(status), str(exit_of(kind("x")).value)) for kind, status in HTTP_STATUS.items()}
 
     documented = {row[0].strip("`"): (row[1], row[2]) for row in rows("errors.md") if len(row) == MEANINGS}
+
+    assert documented == expected
+
+
+def test_every_code_below_records_is_documented_with_its_status_and_exit_code() -> None:
+    expected = {code: (str(status), str(exit_of(kind("x")).value)) for kind, (code, status) in RECORD_ERRORS.items()}
+
+    documented = {row[0].strip("`"): (row[1], row[2]) for row in rows("errors.md") if len(row) == OF_RECORDS}
 
     assert documented == expected
 

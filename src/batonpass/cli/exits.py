@@ -46,12 +46,14 @@ class WorkFailed(BatonError):
 _BY_ERROR: Final[dict[type[BatonError], Exit]] = {
     errors.AlreadyClaimed: Exit.HELD,
     errors.LeaseLost: Exit.HELD,
+    errors.StalePremise: Exit.HELD,
     errors.NotFound: Exit.NOT_FOUND,
     errors.Unavailable: Exit.UNREACHABLE,
     errors.RateLimited: Exit.UNREACHABLE,
     errors.Unknown: Exit.UNREACHABLE,
     errors.Unauthorized: Exit.NOT_ALLOWED,
     errors.Forbidden: Exit.NOT_ALLOWED,
+    errors.ScopeDenied: Exit.NOT_ALLOWED,
     UsageError: Exit.USAGE,
 }
 _BY_CODE: Final = {kind.code: code for kind, code in _BY_ERROR.items()}

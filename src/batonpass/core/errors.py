@@ -4,6 +4,7 @@
     ├── BadRequest            not JSON, not an object, NaN, duplicate keys
     ├── Unauthorized          no token, an unknown, expired or revoked one
     ├── Forbidden             known, but not allowed
+    │   └── ScopeDenied       no role of the record's class lets you                (field)
     ├── NotFound              a well-formed id that is not there
     ├── MethodNotAllowed      the path is there, but does not take this method
     ├── Conflict              the state of the thing does not allow it
@@ -14,12 +15,15 @@
     │   ├── ExecutionBoundary a pipeline has the item until it is settled
     │   ├── Paused            the project's policy refuses claims
     │   ├── TooManyClaims     the holder has as many live claims as the policy allows
-    │   └── TransitionDenied  the type's law refuses this status
+    │   ├── TransitionDenied  the type's law refuses this status
+    │   ├── StalePremise      a field is not as the write was based on              (premises)
+    │   └── CapReached        an append holds as many items as its class allows     (field)
     ├── Resync                a position in the feed that means nothing any more
     ├── TooLarge              over a limit in bytes
     ├── Invalid               well-formed but wrong; names field, limit and unit
     │   ├── InvalidNode       a node, edge or vocabulary rule; `details` has every finding
-    │   └── InvalidEdge       a `blocks` edge that would close a cycle; `details` has the ids along it
+    │   ├── InvalidEdge       a `blocks` edge that would close a cycle; `details` has the ids along it
+    │   └── NotTaskField      a claim on a field that holds a value                 (field)
     ├── Unavailable           nothing is known to have changed: try again
     │   ├── RateLimited       too many ask at once
     │   └── Unknown           it may or may not have happened: read before repeating
@@ -32,6 +36,7 @@ message is a sentence for a person; programs branch on `code` and fields.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
@@ -73,6 +78,12 @@ class Forbidden(BatonError):
     code = "forbidden"
 
 
+class ScopeDenied(Forbidden):
+    """No role of the record's class lets the caller do this to the field."""
+
+    code = "scope_denied"
+
+
 class NotFound(BatonError):
     """No such thing, or none the caller may see."""
 
@@ -103,9 +114,11 @@ class Conflict(BatonError):
 
 
 class AlreadyClaimed(Conflict):
-    """A live lease of somebody else's is in the way."""
+    """A live lease of somebody else's is in the way; of a record's field, `version` is the field's."""
 
     code = "already_claimed"
+
+    version: int | None = None
 
 
 class LeaseLost(Conflict):
@@ -148,6 +161,40 @@ class TransitionDenied(Conflict):
     code = "transition_denied"
 
 
+@dataclass(frozen=True, slots=True)
+class BrokenPremise:
+    """One premise that does not hold (D33).
+
+    `actual` is what the field is at now: its version, or its epoch where
+    `expected` is one. A field or record that is not there is at 0. `owner` is
+    the identity that holds a task field now, where somebody does.
+    """
+
+    field: str
+    expected: int
+    actual: int
+    kind: str | None = None
+    owner: str | None = None
+
+
+class StalePremise(Conflict):
+    """A field is not at the version or epoch the write was based on; `premises` has all that do not hold (D33)."""
+
+    code = "stale_premise"
+
+    def __init__(
+        self, message: str, *, premises: Sequence[BrokenPremise] = (), holder: LeaseView | None = None
+    ) -> None:
+        super().__init__(message, holder=holder)
+        self.premises = tuple(premises)
+
+
+class CapReached(Conflict):
+    """The append holds as many items as its class allows."""
+
+    code = "cap_reached"
+
+
 class Resync(BatonError):
     """The position is of another incarnation of the database, or older than what is kept (D15a, D46)."""
 
@@ -176,6 +223,12 @@ class InvalidEdge(Invalid):
     """A `blocks` edge would close a cycle; `details` lists the ids along it, the first again at the end (D41)."""
 
     code = "invalid_edge"
+
+
+class NotTaskField(Invalid):
+    """Only a task field is claimed, renewed and released; this one holds a value."""
+
+    code = "not_task_field"
 
 
 class Unavailable(BatonError):

@@ -28,6 +28,7 @@ LEASE_S_MAX: Final = 86_400
 """The longest lease of a task field: a day."""
 NAME_CHARS_MAX: Final = 100
 RECORD_ID_CHARS_MAX: Final = 200
+_KINDS_OF_NODES: Final = frozenset({"agent", "person"})
 _CLASS: Final = re.compile(rf"[a-z0-9][a-z0-9-]{{0,{NAME_CHARS_MAX - 1}}}", re.ASCII)
 _FIELD: Final = re.compile(rf"[a-z0-9][a-z0-9_-]{{0,{NAME_CHARS_MAX - 1}}}", re.ASCII)
 _ID: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{RECORD_ID_CHARS_MAX - 1}}}", re.ASCII)
@@ -104,6 +105,12 @@ def identity_of(holder: HolderId) -> Identity:
     if holder.startswith(PERSON_PREFIX):
         return Identity(f"person:{holder}")
     return Identity(holder)
+
+
+def holder_of(identity: Identity) -> HolderId:
+    """Return who holds leases under `identity`: what `identity_of` made it of."""
+    kind, colon, name = identity.partition(":")
+    return HolderId(name if colon and kind in _KINDS_OF_NODES else identity)
 
 
 def _matching(text: object, pattern: re.Pattern[str], field: str, rule: str) -> str:

@@ -62,12 +62,13 @@ async def _read_unread(store: Store) -> None:
 
 
 async def _unrouted(request: Request, error: Exception) -> Response:
-    """Answer a path or method that is not in the table, in the one error shape."""
+    """Answer a path or method that is not in the table, in the error shape that belongs there."""
     assert isinstance(error, HTTPException)
     path = request.url.path
     if error.status_code != HTTPStatus.METHOD_NOT_ALLOWED:
-        return refused(NotFound(f"there is nothing at {path}"))
+        return refused(NotFound(f"there is nothing at {path}"), path=path)
     taken = sorted({method for route in ROUTES if route.path_regex.match(path) for method in route.methods or ()})
-    response = refused(MethodNotAllowed(f"{request.method} is not what {path} takes: {', '.join(taken)}"))
+    error = MethodNotAllowed(f"{request.method} is not what {path} takes: {', '.join(taken)}")
+    response = refused(error, path=path)
     response.headers["Allow"] = ", ".join(taken)
     return response

@@ -1,7 +1,7 @@
 """One request being answered: who calls, what the services are, and how an answer or error leaves.
 
 Every route is an operation's `endpoint` around its handler, an async function from a `Call` to a `Response`.
-`endpoint` authenticates, reads the query, turns a `BatonError` into the one error shape, and is
+`endpoint` authenticates, reads the query, turns a `BatonError` into the error shape of its route, and is
 the only place where an unforeseen exception becomes a 500.
 """
 
@@ -26,7 +26,7 @@ from batonpass.server.http.bodies import IGNORED_NAMED_MAX, Body, shown
 from batonpass.server.http.operations import JSON, Operation
 from batonpass.server.services.bundle import Services
 from batonpass.server.services.change import Caller, Repeatable, Replayed
-from batonpass.wire.errors import error_body, http_status
+from batonpass.wire.errors import error_body, http_status, is_of_records, record_error_body, record_http_status
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +92,7 @@ class Call:
 
 
 def endpoint(operation: Operation) -> Callable[[Request], Awaitable[Response]]:
-    """Return what answers a route: its handler, authenticated, with every error in the one shape."""
+    """Return what answers a route: its handler, authenticated, with every error in the shape of the route."""
 
     async def answer(request: Request) -> Response:
         try:
@@ -101,10 +101,11 @@ def endpoint(operation: Operation) -> Callable[[Request], Awaitable[Response]]:
             principal = await services.identity.authenticate(_bearer(request))
             return await operation.handler(Call(request, services, principal, operation, _query(request, operation)))
         except BatonError as error:
-            return refused(error)
+            return refused(error, path=operation.path)
         except Exception:
             log.exception("request.failed", extra={"method": request.method, "path": request.url.path})
-            return refused(Internal("something broke here; it is in the server's log, and it was not your request"))
+            broke = Internal("something broke here; it is in the server's log, and it was not your request")
+            return refused(broke, path=operation.path)
 
     answer.__name__ = operation.handler.__name__
     return answer
@@ -164,15 +165,19 @@ def changed(answer: msgspec.Struct | Replayed) -> Response:
     return reply(answer, status=getattr(answer, "http_status", 200))
 
 
-def refused(error: BatonError) -> Response:
-    """Return `error` in the one shape."""
+def refused(error: BatonError, *, path: str) -> Response:
+    """Return `error` in the shape of the route at `path`: flat below `/v1/records`, else the envelope (D36)."""
     headers = {}
     if isinstance(error, Unavailable):
         headers["Retry-After"] = str(error.retry_after_s)
     if isinstance(error, Unauthorized):
         headers["WWW-Authenticate"] = "Bearer"
+    flat = is_of_records(path)
     return Response(
-        _encode(error_body(error)), status_code=http_status(error), media_type=JSON, headers=headers or None
+        _encode(record_error_body(error) if flat else error_body(error)),
+        status_code=record_http_status(error) if flat else http_status(error),
+        media_type=JSON,
+        headers=headers or None,
     )
 
 
