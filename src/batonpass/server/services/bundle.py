@@ -9,6 +9,7 @@ from batonpass.server.services.batch import Batches
 from batonpass.server.services.briefing import Briefings
 from batonpass.server.services.capture import Captures
 from batonpass.server.services.choosing import Taken
+from batonpass.server.services.classes import Classes
 from batonpass.server.services.commits import Commits
 from batonpass.server.services.corrections import Corrections
 from batonpass.server.services.digest import Digests
@@ -64,6 +65,7 @@ class Services:
     inboxes: Inboxes
     search: Search
     policies: Policies
+    classes: Classes
     identity: Identity
     tokens: Tokens
     transfers: Transfers
@@ -71,6 +73,7 @@ class Services:
     @staticmethod
     def over(store: Store) -> Services:
         """Return the services over `store`."""
+        classes = Classes(store)
         engine = LeaseEngine(store)
         feed = Feed(store)
         identity = Identity(store)
@@ -94,6 +97,7 @@ class Services:
             inboxes=Inboxes(store),
             search=Search(store),
             policies=Policies(store),
+            classes=classes,
             identity=identity,
             tokens=Tokens(store, identity.principals),
             transfers=Transfers(store),

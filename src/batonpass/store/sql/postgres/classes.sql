@@ -1,0 +1,37 @@
+-- name: hold(names)
+-- Keep these classes as they are until the transaction ends. The class may have no row yet, so there is none to lock.
+-- Taken after lease rows, in the order of the locks themselves.
+SELECT pg_advisory_xact_lock_shared(key)
+FROM (
+    SELECT hashtextextended('class:' || name, 0) AS key
+    FROM jsonb_array_elements_text(:names::jsonb) AS name
+    ORDER BY 1
+) AS keys;
+
+-- name: lock(names)
+-- Let nobody else write under these classes, or apply them: what a new version takes away is counted next.
+SELECT pg_advisory_xact_lock(key)
+FROM (
+    SELECT hashtextextended('class:' || name, 0) AS key
+    FROM jsonb_array_elements_text(:names::jsonb) AS name
+    ORDER BY 1
+) AS keys;
+
+-- name: versions(names)
+-- The newest version of each class. It is in force for as long as the class is held or locked.
+SELECT newest.name, newest.version, newest.applied_at
+FROM jsonb_array_elements_text(:names::jsonb) AS wanted (name)
+CROSS JOIN LATERAL (
+    SELECT c.name, c.version, c.applied_at FROM classes c WHERE c.name = wanted.name ORDER BY c.version DESC LIMIT 1
+) AS newest;
+
+-- name: documents(wanted)
+-- These versions of classes, as they were applied.
+SELECT c.name, c.version, c.document, c.applied_by, c.applied_at
+FROM jsonb_to_recordset(:wanted::jsonb) AS w (name text, version bigint)
+JOIN classes c ON c.name = w.name AND c.version = w.version;
+
+-- name: insert(name, version, document, applied_by, applied_at)!
+-- A version nobody has applied yet; the class is locked.
+INSERT INTO classes (name, version, document, applied_by, applied_at)
+VALUES (:name::text, :version::bigint, :document::text, :applied_by::text, :applied_at::bigint);
