@@ -13,15 +13,15 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from batonpass.core.errors import Invalid
+from batonpass.core.errors import BrokenPremise, Invalid, StalePremise
 from batonpass.core.identity import Principal
 from batonpass.core.ids import Resource, json_type, shown
 from batonpass.core.leases import Lease, may_renew
-from batonpass.core.records import FieldName, Identity, RecordPath, identity_of, parse_field_name
+from batonpass.core.records import FieldName, RecordPath, identity_of, parse_field_name
 
 PREMISES_MAX: Final = 20
 VERSION_MAX: Final = 2**63 - 1
@@ -60,26 +60,6 @@ class Premise:
 
 
 @dataclass(frozen=True, slots=True)
-class Stale:
-    """A premise that does not hold. `actual` is the present version or epoch, 0 for what was never written.
-
-    They may be equal: then the tenure has ended, or is another's, and `owner` says whose.
-    """
-
-    premise: Premise
-    actual: int
-    owner: Identity | None = None
-
-    def __str__(self) -> str:
-        named = "version" if self.premise.version is not None else "epoch"
-        if self.actual != self.premise.expected:
-            return f"{self.premise.field} is at {named} {self.actual}, not {self.premise.expected}"
-        if self.owner is not None:
-            return f"{self.premise.field} at {named} {self.actual} is {self.owner}'s"
-        return f"the tenure of {self.premise.field} at {named} {self.actual} has ended"
-
-
-@dataclass(frozen=True, slots=True)
 class BasedOn:
     """The premises of one write, and the record whose fields they name."""
 
@@ -108,9 +88,9 @@ def parse_premises(value: object, *, field: str = "based_on") -> tuple[Premise, 
     return tuple(_parse_premise(entry, f"{field}[{i}]") for i, entry in enumerate(value))
 
 
-def stale_among(
+def broken_among(
     based_on: BasedOn, *, leases: Mapping[Resource, Lease], versions: Mapping[FieldName, int], principal: Principal
-) -> tuple[Stale, ...]:
+) -> tuple[BrokenPremise, ...]:
     """Return the premises that do not hold, in order.
 
     `leases` are the locked rows of the record's tasks by resource, `versions`
@@ -118,23 +98,37 @@ def stale_among(
     that is in neither was never written: it is at version 0.
     """
     found = (
-        _stale(premise, leases.get(based_on.record.task(premise.field)), versions.get(premise.field, 0), principal)
+        _broken(premise, leases.get(based_on.record.task(premise.field)), versions.get(premise.field, 0), principal)
         for premise in based_on.premises
     )
-    return tuple(stale for stale in found if stale is not None)
+    return tuple(broken for broken in found if broken is not None)
 
 
-def stale_words(stale: Iterable[Stale]) -> str:
-    """Return the sentence that says which premises do not hold."""
-    return f"{'; '.join(map(str, stale))}; nothing was changed"
+def stale_premise(broken: Sequence[BrokenPremise]) -> StalePremise:
+    """Return the refusal of a write with these premises."""
+    return StalePremise(f"{'; '.join(map(_words, broken))}; nothing was changed", premises=broken)
 
 
-def _stale(premise: Premise, lease: Lease | None, version: int, principal: Principal) -> Stale | None:
+def _broken(premise: Premise, lease: Lease | None, version: int, principal: Principal) -> BrokenPremise | None:
     if lease is None:
-        return Stale(premise, 0 if premise.fence else version) if premise.fence or version != premise.version else None
-    actual = lease.epoch if premise.epoch is not None else lease.version
-    holds = actual == premise.expected and (not premise.fence or (lease.tenure_stands and may_renew(lease, principal)))
-    return None if holds else Stale(premise, actual, identity_of(lease.holder) if lease.holder is not None else None)
+        actual, owner, holds = (0, None, False) if premise.fence else (version, None, version == premise.version)
+    else:
+        actual = lease.version if premise.epoch is None else lease.epoch
+        owner = identity_of(lease.holder) if lease.holder is not None else None
+        pinned = not premise.fence or (lease.tenure_stands and may_renew(lease, principal))
+        holds = pinned and actual == premise.expected
+    if holds:
+        return None
+    return BrokenPremise(premise.field, premise.expected, actual, kind=FENCE if premise.fence else None, owner=owner)
+
+
+def _words(broken: BrokenPremise) -> str:
+    """Return why a premise does not hold. At what was expected, the tenure has ended or is somebody else's."""
+    if broken.actual != broken.expected:
+        return f"{broken.field} is at {broken.actual}, not {broken.expected}"
+    if broken.owner is not None:
+        return f"{broken.field} at {broken.actual} is {broken.owner}'s"
+    return f"the tenure of {broken.field} at {broken.actual} has ended"
 
 
 def _parse_premise(entry: object, where: str) -> Premise:

@@ -1,0 +1,52 @@
+-- name: create(records)!
+-- The rows of new records, at version 0, so that there is a row to lock. Their writer gives them their times.
+INSERT INTO records (class, id, class_version, version, created_at, updated_at)
+SELECT w.class, w.id, 0, 0, 0, 0 FROM jsonb_to_recordset(:records::jsonb) AS w (class text, id text)
+ORDER BY w.class COLLATE "C", w.id COLLATE "C"
+ON CONFLICT (class, id) DO NOTHING;
+
+-- name: lock(records)
+-- The rows of the records that are written, locked in one total order, waiting for each. Taken after lease rows and
+-- their classes (D44).
+SELECT r.class, r.id, r.class_version, r.version, r.history_n, r.created_at, r.updated_at, r.deleted_at
+FROM jsonb_to_recordset(:records::jsonb) AS w (class text, id text)
+JOIN records r ON r.class = w.class AND r.id = w.id
+ORDER BY r.class, r.id
+FOR UPDATE OF r;
+
+-- name: lock_free(records)
+-- The rows of a set that nobody holds locked; the others are asked for one by one.
+SELECT r.class, r.id, r.class_version, r.version, r.history_n, r.created_at, r.updated_at, r.deleted_at
+FROM jsonb_to_recordset(:records::jsonb) AS w (class text, id text)
+JOIN records r ON r.class = w.class AND r.id = w.id
+ORDER BY r.class, r.id
+FOR UPDATE OF r SKIP LOCKED;
+
+-- name: write(rows, expected)
+-- Every changed row at once. A row that is not as it was locked is a bug, not an answer: the transaction fails.
+WITH n AS (
+    SELECT * FROM jsonb_to_recordset(:rows::jsonb) AS n (
+        class text, id text, class_version bigint, version bigint, history_n bigint, created_at bigint,
+        updated_at bigint, deleted_at bigint, was_version bigint
+    )
+), written AS (
+    UPDATE records SET
+        class_version = n.class_version, version = n.version, history_n = n.history_n, created_at = n.created_at,
+        updated_at = n.updated_at, deleted_at = n.deleted_at
+    FROM n
+    WHERE records.class = n.class AND records.id = n.id AND records.version = n.was_version
+    RETURNING 1
+)
+SELECT batonpass_require_rows(count(*), :expected::bigint) FROM written;
+
+-- name: log(rows)!
+-- What was done to records, by whom and on which premises. Nothing ever changes an entry.
+INSERT INTO record_log (
+    class, id, n, at, author, verb, field, version, record_version, class_version, value, based_on, took_over_from
+)
+SELECT
+    class, id, n, at, author, verb, field, version, record_version, class_version, value, based_on, took_over_from
+FROM jsonb_to_recordset(:rows::jsonb) AS n (
+    class text, id text, n bigint, at bigint, author text, verb text, field text, version bigint,
+    record_version bigint, class_version bigint, value text, based_on text, took_over_from text
+);

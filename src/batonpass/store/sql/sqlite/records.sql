@@ -1,0 +1,41 @@
+-- name: create(records)!
+-- The rows of new records, at version 0, so that there is a row to lock. Their writer gives them their times.
+INSERT INTO records (class, id, class_version, version, created_at, updated_at)
+SELECT value ->> 'class', value ->> 'id', 0, 0, 0, 0 FROM json_each(:records) WHERE true
+ON CONFLICT (class, id) DO NOTHING;
+
+-- name: lock(records)
+-- The rows of the records that are written, locked in one total order, waiting for each. Taken after lease rows and
+-- their classes (D44). The writer's turn is the lock here.
+SELECT r.class, r.id, r.class_version, r.version, r.history_n, r.created_at, r.updated_at, r.deleted_at
+FROM json_each(:records) AS w
+JOIN records r ON r.class = w.value ->> 'class' AND r.id = w.value ->> 'id'
+ORDER BY r.class, r.id;
+
+-- name: lock_free(records)
+-- The rows of a set that nobody holds locked; the others are asked for one by one. The writer's turn is the lock here.
+SELECT r.class, r.id, r.class_version, r.version, r.history_n, r.created_at, r.updated_at, r.deleted_at
+FROM json_each(:records) AS w
+JOIN records r ON r.class = w.value ->> 'class' AND r.id = w.value ->> 'id'
+ORDER BY r.class, r.id;
+
+-- name: write(rows, expected)!
+-- Every changed row at once. A row that is not as it was locked is a bug, not an answer: fewer rows than `expected`
+-- fail the transaction (the driver counts them).
+UPDATE records SET
+    class_version = n.value ->> 'class_version', version = n.value ->> 'version', history_n = n.value ->> 'history_n',
+    created_at = n.value ->> 'created_at', updated_at = n.value ->> 'updated_at', deleted_at = n.value ->> 'deleted_at'
+FROM json_each(:rows) AS n
+WHERE records.class = n.value ->> 'class' AND records.id = n.value ->> 'id'
+  AND records.version = n.value ->> 'was_version' AND :expected > 0;
+
+-- name: log(rows)!
+-- What was done to records, by whom and on which premises. Nothing ever changes an entry.
+INSERT INTO record_log (
+    class, id, n, at, author, verb, field, version, record_version, class_version, value, based_on, took_over_from
+)
+SELECT
+    value ->> 'class', value ->> 'id', value ->> 'n', value ->> 'at', value ->> 'author', value ->> 'verb',
+    value ->> 'field', value ->> 'version', value ->> 'record_version', value ->> 'class_version', value ->> 'value',
+    value ->> 'based_on', value ->> 'took_over_from'
+FROM json_each(:rows);
