@@ -34,7 +34,7 @@ from batonpass.client import calls, feed_calls, graph_calls
 from batonpass.client.calls import Call, Repeat
 from batonpass.core.errors import BatonError, Invalid, Unavailable, Unknown
 from batonpass.core.ids import Fence, NodeId
-from batonpass.wire.errors import ErrorBody, error_of
+from batonpass.wire.errors import error_of
 
 if TYPE_CHECKING:
     from batonpass.client.heartbeat import Lost
@@ -293,7 +293,7 @@ class Client:
             return Refused(error)
         if isinstance(error, Unknown):
             return Unsure(error)
-        if _is_ours(response.content):
+        if error.is_ours:
             return NotDone(error, after_s)
         return Unsure(self._lost(call, error.message))
 
@@ -419,15 +419,6 @@ def _http(server: str, transport: httpx.BaseTransport | None) -> httpx.Client:
 def _seconds(retry_after: str | None) -> float | None:
     """Return what a Retry-After header asks for; the form with a date needs a clock we agree on, and is passed over."""
     return float(retry_after) if retry_after is not None and retry_after.isascii() and retry_after.isdigit() else None
-
-
-def _is_ours(body: bytes) -> bool:
-    """Whether a 503 carries our envelope; a proxy's own says nothing about what became of the request."""
-    try:
-        msgspec.json.decode(body, type=ErrorBody)
-    except msgspec.MsgspecError:
-        return False
-    return True
 
 
 def _words(error: httpx.HTTPError) -> str:

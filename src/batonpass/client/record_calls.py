@@ -9,33 +9,30 @@ be one is refused here, before anything is sent. Whatever changes something take
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from msgspec import UNSET
 
 from batonpass.client.calls import LEASE_S_MAX, READ_S_MAX, Call, Repeat, body_of, query_of
+from batonpass.core.premises import Premise
 from batonpass.core.records import RecordPath, parse_class_name, parse_field_name, parse_record_path
 from batonpass.wire import paths, records
-from batonpass.wire.records import PremiseBody
-
-FENCE: Final = "fence"
 
 # --- premises --------------------------------------------------------------------------------------------------------
 
 
-def fence(field: str, epoch: int) -> PremiseBody:
+def fence(field: str, epoch: int) -> Premise:
     """Return the premise that the caller still has this tenure of a task. Renewals leave it whole."""
-    return PremiseBody(parse_field_name(field), epoch=epoch, kind=FENCE)
+    return Premise(parse_field_name(field), epoch=epoch, fence=True)
 
 
-def fence_at(field: str, version: int) -> PremiseBody:
+def fence_at(field: str, version: int) -> Premise:
     """Return the premise that the caller still has a task and that it is at this version: its last answer's."""
-    return PremiseBody(parse_field_name(field), version=version, kind=FENCE)
+    return Premise(parse_field_name(field), version=version, fence=True)
 
 
-def seen(field: str, version: int) -> PremiseBody:
+def seen(field: str, version: int) -> Premise:
     """Return the premise that a field is still as it was read, at this version."""
-    return PremiseBody(parse_field_name(field), version=version)
+    return Premise(parse_field_name(field), version=version)
 
 
 # --- reads -----------------------------------------------------------------------------------------------------------
@@ -81,7 +78,7 @@ def blame(record: RecordPath | str) -> Call[records.RecordBlameReply]:
 
 
 def put(
-    record: RecordPath | str, name: str, value: object, *, based_on: Sequence[PremiseBody] = ()
+    record: RecordPath | str, name: str, value: object, *, based_on: Sequence[Premise] = ()
 ) -> Call[records.PutReply]:
     """Put a register's value; the record is made when it is not there."""
     body = body_of(records.ValueRequest(value=value, based_on=_premises(based_on)))
@@ -89,7 +86,7 @@ def put(
 
 
 def append(
-    record: RecordPath | str, name: str, value: object, *, based_on: Sequence[PremiseBody] = ()
+    record: RecordPath | str, name: str, value: object, *, based_on: Sequence[Premise] = ()
 ) -> Call[records.PutReply]:
     """Append to a list that only grows; the reply's `index` is the place."""
     body = body_of(records.ValueRequest(value=value, based_on=_premises(based_on)))
@@ -97,14 +94,14 @@ def append(
 
 
 def write(
-    record: RecordPath | str, writes: Sequence[Mapping[str, object]], *, based_on: Sequence[PremiseBody] = ()
+    record: RecordPath | str, writes: Sequence[Mapping[str, object]], *, based_on: Sequence[Premise] = ()
 ) -> Call[records.WritesReply]:
     """Make several writes or none of them, each `{"field": …, "put": …}` or `{"field": …, "append": …}`."""
     body = body_of(records.WritesRequest(writes=list(writes), based_on=_premises(based_on)))
     return Call("POST", _filled(paths.RECORD, record), records.WritesReply, body=body, repeat=Repeat.KEYED)
 
 
-def delete(record: RecordPath | str, *, based_on: Sequence[PremiseBody] = ()) -> Call[records.DeleteRecordReply]:
+def delete(record: RecordPath | str, *, based_on: Sequence[Premise] = ()) -> Call[records.DeleteRecordReply]:
     """Delete a record: its values go, its history stays, its versions never come back (D32)."""
     body = body_of(records.DeleteRecordRequest(based_on=_premises(based_on)))
     return Call("DELETE", _filled(paths.RECORD, record), records.DeleteRecordReply, body=body, repeat=Repeat.KEYED)
@@ -114,7 +111,7 @@ def delete(record: RecordPath | str, *, based_on: Sequence[PremiseBody] = ()) ->
 
 
 def claim(
-    record: RecordPath | str, name: str, *, lease_s: int | None = None, based_on: Sequence[PremiseBody] = ()
+    record: RecordPath | str, name: str, *, lease_s: int | None = None, based_on: Sequence[Premise] = ()
 ) -> Call[records.TaskReply]:
     """Claim a task for `lease_s` seconds, the class's lease without it.
 
@@ -126,14 +123,14 @@ def claim(
 
 
 def renew(
-    record: RecordPath | str, name: str, *, lease_s: int | None = None, based_on: Sequence[PremiseBody] = ()
+    record: RecordPath | str, name: str, *, lease_s: int | None = None, based_on: Sequence[Premise] = ()
 ) -> Call[records.TaskReply]:
     """Move the end of a lease away. Without a fence among the premises a free task is claimed."""
     request = records.TaskRequest(lease_seconds=_lease(lease_s), renew=True, based_on=_premises(based_on))
     return _task(record, name, request, _repeat(based_on))
 
 
-def release(record: RecordPath | str, name: str, *, based_on: Sequence[PremiseBody] = ()) -> Call[records.TaskReply]:
+def release(record: RecordPath | str, name: str, *, based_on: Sequence[Premise] = ()) -> Call[records.TaskReply]:
     """Hand a task back. With a fence a second sending is told that the tenure is over, and ends no other."""
     request = records.TaskRequest(lease_seconds=0, based_on=_premises(based_on))
     return _task(record, name, request, _repeat(based_on))
@@ -148,13 +145,13 @@ def _lease(lease_s: int | None) -> object:
     return UNSET if lease_s is None else lease_s
 
 
-def _repeat(based_on: Sequence[PremiseBody]) -> Repeat:
+def _repeat(based_on: Sequence[Premise]) -> Repeat:
     """Return how a lease verb may be repeated: pinned to a tenure it is idempotent, without it it could acquire."""
-    return Repeat.SAFE if any(premise.kind == FENCE for premise in based_on) else Repeat.NEVER
+    return Repeat.SAFE if any(premise.fence for premise in based_on) else Repeat.NEVER
 
 
-def _premises(based_on: Sequence[PremiseBody]) -> list[PremiseBody] | None:
-    return list(based_on) or None
+def _premises(based_on: Sequence[Premise]) -> list[dict[str, object]] | None:
+    return [premise.as_sent() for premise in based_on] or None
 
 
 def _filled(template: str, record: RecordPath | str, name: str | None = None) -> str:

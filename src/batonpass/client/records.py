@@ -21,8 +21,9 @@ import msgspec
 from batonpass.client import record_calls
 from batonpass.client.calls import Call
 from batonpass.client.client import Client
+from batonpass.core.premises import Premise
 from batonpass.core.records import RecordPath, parse_record_path
-from batonpass.wire.records import FieldBody, PremiseBody, RecordReply
+from batonpass.wire.records import FieldBody, RecordReply
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -49,7 +50,7 @@ class Record:
         body = self.fields.get(field)
         return None if body is None or not isinstance(body.value, msgspec.Raw) else decoded(body.value, as_)
 
-    def seen(self, field: str) -> PremiseBody:
+    def seen(self, field: str) -> Premise:
         """Return the premise that a field is still as it was read here; version 0 when nothing was written there."""
         body = self.fields.get(field)
         return record_calls.seen(field, 0 if body is None else body.version)

@@ -19,15 +19,6 @@ from msgspec import UNSET, UnsetType
 # --- requests --------------------------------------------------------------------------------------------------------
 
 
-class PremiseBody(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One entry of `based_on` as our own clients write it (D33): a version or, for a fence, a tenure's epoch."""
-
-    field: str
-    version: int | None = None
-    epoch: int | None = None
-    kind: str | None = None
-
-
 class ValueRequest(msgspec.Struct, kw_only=True):
     """Body of `PUT` and `POST R/fields/{f}`: what to put, or what to append."""
 
