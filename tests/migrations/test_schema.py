@@ -62,7 +62,8 @@ def objects_of(url: str) -> list[tuple[object, ...]]:
                 " WHERE connamespace = 'public'::regnamespace ORDER BY 1, 2"
             ).fetchall(),
             *connection.execute(
-                "SELECT proname::text, prosrc FROM pg_proc WHERE pronamespace = 'public'::regnamespace ORDER BY 1"
+                "SELECT proname::text, prosrc, prosecdef, coalesce(proconfig::text, ''), coalesce(proacl::text, '')"
+                " FROM pg_proc WHERE pronamespace = 'public'::regnamespace ORDER BY 1"
             ).fetchall(),
         ]
 

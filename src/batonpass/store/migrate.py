@@ -207,7 +207,8 @@ class SqliteSession:
             if sqlite3.complete_statement(statement):
                 self.connection.execute(statement)
                 statement = ""
-        assert not statement.strip(), f"an unfinished statement: {statement}"
+        rest = [line for line in statement.splitlines() if line.strip() and not line.startswith("--")]
+        assert not rest, f"an unfinished statement: {statement}"
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
