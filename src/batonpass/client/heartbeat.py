@@ -1,8 +1,8 @@
 """Keeping leases alive from a thread of its own, and knowing when they are lost (D2).
 
-    trusted ──half the horizon is over──▶ beat ──answered: renewed──▶ trusted, counted from when the beat was sent
-       │                                   ├──answered: the tenure is over──▶ lost
-       │                                   └──no answer──▶ trusted, next beat soon
+    trusted ──its share of the horizon is over──▶ beat ──answered: renewed──▶ trusted, counted from when it was sent
+       │                                          ├──answered: the tenure is over──▶ lost
+       │                                          └──no answer──▶ trusted, next beat soon
        └──the trust window is over──▶ one last renewal decides ──▶ trusted (resumed) │ lost
 
 **Trust window.** A lease is trusted for the horizon the server answered with,
@@ -12,10 +12,16 @@ server counts from when it ran the request, which is later, so the window
 closes on this side first, whatever either clock says the time is.
 
 **Who decides what.** The server says who holds; this module says whether the
-holder may still act on what it was told. A beat without an answer, or with one
+holder may still act on what it was told. How a beat is sent and how often, for
+nodes and for the tasks of records, is `client.renewals`'. A beat without an answer, or with one
 that is not about the lease (401, 500), decides nothing before the window is
 over. Every renewal names its tenure's epoch: it resumes a tenure that lapsed
 unused, and never acquires.
+
+**Settling.** Who is about to write for the last time settles a tenure: it sends
+no further beat of its own accord, the beat in flight has been waited for, and
+one whose answer was lost has been asked again, so that what was answered last
+is what stands (a renewal moves a task's version).
 
 **What a crash leaves.** Nothing: the lease lapses by itself.
 
@@ -29,18 +35,17 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, assert_never
 
-from batonpass.client import calls
 from batonpass.client.client import ONCE, Client, Patience
-from batonpass.core.errors import BatonError, LeaseLost, NotFound
+from batonpass.client.renewals import NodesInBulk, Over, Renewed, Renewing, Unclear
+from batonpass.core.errors import LeaseLost
 from batonpass.core.ids import Fence, Resource
 from batonpass.core.leases import LeaseView
 from batonpass.core.points import reach
-from batonpass.wire.leases import BulkRenewReply, lease_view
 
 BEAT_S_MAX: Final = 10.0
 """How long one beat waits for its answer; less when the window closes sooner."""
@@ -54,10 +59,6 @@ MISSED_S_MIN: Final = 0.25
 MISSED_S_MAX: Final = 15.0
 SLICE_S_MAX: Final = 10.0
 """Longest wait in one piece: the wait's own clock stands still while the machine sleeps, so ours is read again."""
-NODES_A_BEAT_MAX: Final = 200
-"""How many leases one bulk call takes (D7)."""
-OVER: Final = frozenset({LeaseLost.code, NotFound.code})
-"""Codes of a failed renewal that say the tenure is over; any other says nothing about it."""
 
 
 def boottime() -> float:
@@ -67,25 +68,32 @@ def boottime() -> float:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """One tenure being kept, on the heartbeat's clock: trusted until then, next beat at `due_s`."""
+    """One tenure being kept, on the heartbeat's clock: trusted until then, next beat at `due_s`.
+
+    `unsure` is one whose last beat had no answer, `settled` one that is not
+    renewed any more unless somebody asks.
+    """
 
     fence: Fence
     trusted_until_s: float
     due_s: float
+    unsure: bool = False
+    settled: bool = False
 
-    def renewed(self, horizon_s: float, *, sent_at_s: float) -> Kept:
+    def renewed(self, horizon_s: float, *, sent_at_s: float, due_share: float) -> Kept:
         """Return it after an answer to a request first sent at `sent_at_s`; an end already promised stays."""
         return replace(
             self,
             trusted_until_s=max(self.trusted_until_s, sent_at_s + horizon_s),
-            due_s=sent_at_s + horizon_s / 2,
+            due_s=sent_at_s + horizon_s * due_share,
+            unsure=False,
         )
 
     def missed(self, now_s: float) -> Kept:
         """Return it after a beat without an answer: try again soon, at the latest when the window closes."""
         left_s = self.trusted_until_s - now_s
         pause_s = min(max(left_s / MISSED_SHARE, MISSED_S_MIN), MISSED_S_MAX)
-        return replace(self, due_s=min(now_s + pause_s, max(self.trusted_until_s, now_s)))
+        return replace(self, due_s=min(now_s + pause_s, max(self.trusted_until_s, now_s)), unsure=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +121,12 @@ class Heartbeat:
         self,
         client: Client,
         *,
+        renewing: Renewing | None = None,
         on_lost: Callable[[Lost], None] | None = None,
         clock: Callable[[], float] = boottime,
     ) -> None:
         self._client = client.sibling()
+        self._renewing = renewing or NodesInBulk()
         self._on_lost = on_lost
         self.clock = clock
         self._state = threading.Lock()
@@ -159,7 +169,7 @@ class Heartbeat:
         with self._state:
             present = self._kept.get(fence.resource)
             base = present if present is not None and present.fence == fence else new
-            self._kept[fence.resource] = base.renewed(expires_in_ms / 1000, sent_at_s=sent_at_s)
+            self._kept[fence.resource] = self._after(base, expires_in_ms / 1000, sent_at_s=sent_at_s)
             self._lost.pop(fence.resource, None)
         self._wake.set()
 
@@ -167,6 +177,25 @@ class Heartbeat:
         """Beat for `resource` no more; an answer still on its way is ignored."""
         with self._state:
             self._kept.pop(resource, None)
+
+    def settle(self, resource: Resource) -> None:
+        """Send no further beat for `resource`, and return when what was answered last is what stands.
+
+        The beat in flight is waited for; after one whose answer was lost the
+        server is asked once more. Raises `LeaseLost` as `check` does.
+        """
+        with self._round:
+            with self._state:
+                kept = self._kept.get(resource)
+                if kept is not None:
+                    self._kept[resource] = kept = replace(kept, settled=True)
+            if kept is not None and kept.unsure and self.clock() < kept.trusted_until_s:
+                self._beat([kept], self._deciding, answer_s_max=DECIDING_S_MAX, last=False)
+        self.check(resource)
+
+    def give_up(self, lost: Lost) -> None:
+        """Take a tenure for lost because the server said so to somebody else: to a write that named it."""
+        self._lose(lost)
 
     @property
     def lost(self) -> Mapping[Resource, Lost]:
@@ -182,8 +211,9 @@ class Heartbeat:
         """
         if not self._trusted(resource):
             with self._round:  # a round that is deciding this very question is waited for
-                if not self._trusted(resource):
-                    self.tick()
+                over = [one for one in self._snapshot() if one.fence.resource == resource]
+                if over and not self._trusted(resource):
+                    self._decide(over)
         with self._state:
             lost = self._lost.get(resource)
             kept = resource in self._kept
@@ -196,15 +226,15 @@ class Heartbeat:
         """Do one round: send the beats that are due. Return the seconds until the next, None when nothing is kept."""
         with self._round:
             now_s = self.clock()
-            kept = self._snapshot()
+            kept = [one for one in self._snapshot() if not one.settled]
             over = [one for one in kept if now_s >= one.trusted_until_s]
             rest = [one for one in kept if now_s < one.trusted_until_s]
             if over:
-                self._beat(over, self._deciding, answer_s_max=DECIDING_S_MAX, last=True)
+                self._decide(over)
             if any(one.due_s <= now_s for one in rest):
                 left_s = min(one.trusted_until_s for one in rest) - now_s
                 self._beat(rest, ONCE, answer_s_max=min(max(left_s, BEAT_S_MIN), BEAT_S_MAX), last=False)
-            dues = [min(one.due_s, one.trusted_until_s) for one in self._snapshot()]
+            dues = [min(one.due_s, one.trusted_until_s) for one in self._snapshot() if not one.settled]
             return max(min(dues) - self.clock(), 0.0) if dues else None
 
     def _run(self) -> None:
@@ -217,6 +247,10 @@ class Heartbeat:
     def _deciding(self) -> Patience:
         return replace(self._client.patience, tries_max=DECIDING_TRIES_MAX)
 
+    def _decide(self, over: Sequence[Kept]) -> None:
+        """Renew those whose window is over, for the last time unless the server says they stand."""
+        self._beat(over, self._deciding, answer_s_max=DECIDING_S_MAX, last=True)
+
     def _snapshot(self) -> list[Kept]:
         with self._state:
             return list(self._kept.values())
@@ -227,52 +261,43 @@ class Heartbeat:
         return kept is not None and self.clock() < kept.trusted_until_s
 
     def _beat(self, kept: Sequence[Kept], patience: Patience, *, answer_s_max: float, last: bool) -> None:
-        """Renew `kept`, one request for all that fit in one, and act on the answers."""
-        for start in range(0, len(kept), NODES_A_BEAT_MAX):
-            some = kept[start : start + NODES_A_BEAT_MAX]
-            call = replace(calls.renew_many([one.fence for one in some]), answer_s_max=answer_s_max)
+        """Renew `kept`, as many in one request as it takes, and act on the answers."""
+        for start in range(0, len(kept), self._renewing.a_request_max):
+            fences = [one.fence for one in kept[start : start + self._renewing.a_request_max]]
             sent_at_s = self.clock()
             reach("beat.sent")
-            try:
-                reply = self._client.send(call, patience=patience)
-            except BatonError as error:
-                reach("beat.answered")
-                self._unanswered(some, error.message, last=last)
-            else:
-                reach("beat.answered")
-                self._answered(some, reply, sent_at_s=sent_at_s, last=last)
+            renewals = self._renewing.renew(self._client, fences, patience=patience, answer_s_max=answer_s_max)
+            reach("beat.answered")
+            for renewal in renewals:
+                match renewal:
+                    case Renewed():
+                        self._renewed(renewal, sent_at_s=sent_at_s)
+                    case Over():
+                        self._lose(Lost(renewal.fence, renewal.why, renewal.holder))
+                    case Unclear():
+                        self._unanswered(renewal, last=last)
+                    case _:
+                        assert_never(renewal)
 
-    def _answered(self, some: Sequence[Kept], reply: BulkRenewReply, *, sent_at_s: float, last: bool) -> None:
-        horizons = dict(_horizons(reply))
-        failed = {each.node_id: each for each in reply.failed}
-        for one in some:
-            resource = one.fence.resource
-            refusal = failed.get(resource)
-            if resource in horizons:
-                self._renewed(one.fence, horizons[resource], sent_at_s=sent_at_s)
-            elif refusal is not None and refusal.code in OVER:
-                holder = lease_view(refusal.holder) if refusal.holder is not None else None
-                self._lose(Lost(one.fence, refusal.message, holder))
-            else:
-                why = refusal.message if refusal is not None else "the server's answer leaves it out"
-                self._unanswered([one], why, last=last)
-
-    def _renewed(self, fence: Fence, horizon_s: float, *, sent_at_s: float) -> None:
+    def _renewed(self, renewal: Renewed, *, sent_at_s: float) -> None:
+        resource = renewal.fence.resource
         with self._state:
-            present = self._kept.get(fence.resource)
-            if present is not None and present.fence == fence:
-                self._kept[fence.resource] = present.renewed(horizon_s, sent_at_s=sent_at_s)
+            present = self._kept.get(resource)
+            if present is not None and present.fence == renewal.fence:
+                self._kept[resource] = self._after(present, renewal.horizon_s, sent_at_s=sent_at_s)
 
-    def _unanswered(self, some: Sequence[Kept], why: str, *, last: bool) -> None:
-        now_s = self.clock()
-        for one in some:
-            if last:
-                self._lose(Lost(one.fence, f"the lease on {one.fence.resource} could not be renewed in time: {why}"))
-                continue
-            with self._state:
-                present = self._kept.get(one.fence.resource)
-                if present is not None and present.fence == one.fence:
-                    self._kept[one.fence.resource] = present.missed(now_s)
+    def _after(self, kept: Kept, horizon_s: float, *, sent_at_s: float) -> Kept:
+        return kept.renewed(horizon_s, sent_at_s=sent_at_s, due_share=self._renewing.due_share)
+
+    def _unanswered(self, renewal: Unclear, *, last: bool) -> None:
+        resource = renewal.fence.resource
+        if last:
+            self._lose(Lost(renewal.fence, f"the lease on {resource} could not be renewed in time: {renewal.why}"))
+            return
+        with self._state:
+            present = self._kept.get(resource)
+            if present is not None and present.fence == renewal.fence:
+                self._kept[resource] = present.missed(self.clock())
 
     def _lose(self, lost: Lost) -> None:
         resource = lost.fence.resource
@@ -284,16 +309,3 @@ class Heartbeat:
             self._lost[resource] = lost
         if self._on_lost is not None:
             self._on_lost(lost)
-
-
-def _horizons(reply: BulkRenewReply) -> Iterator[tuple[str, float]]:
-    """Return how long each renewed lease has, in seconds from when the call ran.
-
-    The reply tells it for the one that ends soonest; how much later the others
-    end follows from their times, which are all of one clock: the server's.
-    """
-    if reply.expires_in_ms is None:
-        return
-    soonest = min((lease.expires for lease in reply.leases), default=0)
-    for lease in reply.leases:
-        yield lease.node_id, (reply.expires_in_ms + lease.expires - soonest) / 1000
