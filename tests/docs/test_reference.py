@@ -157,7 +157,9 @@ def test_every_error_code_is_documented_with_its_status_and_exit_code() -> None:
 def test_every_code_below_records_is_documented_with_its_status_and_exit_code() -> None:
     expected = {code: (str(status), str(exit_of(kind("x")).value)) for kind, (code, status) in RECORD_ERRORS.items()}
 
-    documented = {row[0].strip("`"): (row[1], row[2]) for row in rows("errors.md") if len(row) == OF_RECORDS and row[0] != "here"}
+    documented = {
+        row[0].strip("`"): (row[1], row[2]) for row in rows("errors.md") if len(row) == OF_RECORDS and row[0] != "here"
+    }
 
     assert documented == expected
 
