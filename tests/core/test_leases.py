@@ -19,6 +19,7 @@ from batonpass.core.errors import (
     Paused,
     TooManyClaims,
 )
+from batonpass.core.fences import fence_broken, working_fence_broken
 from batonpass.core.identity import Kind as Sort
 from batonpass.core.identity import Principal
 from batonpass.core.ids import Fence, HolderId, Instant, PersonId, Resource, TokenHash
@@ -35,13 +36,11 @@ from batonpass.core.leases import (
     Standing,
     Verb,
     decide,
-    fence_broken,
     is_callers,
     is_own,
     lost_to_another,
     may_renew,
     view,
-    working_fence_broken,
 )
 from batonpass.core.policy import PROVISIONAL, Policy
 

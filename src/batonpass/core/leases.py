@@ -13,6 +13,13 @@ nothing, so a tenure that only lapsed, and that nobody has followed, can be
       │               ▼  │ resume                   └─claim by its owner─▶ claimed (new epoch)
       └── taken over ─ lapsed
 
+The task field of a record (D32 to D34) is a lease like any other, without
+policy: how long it is for, its class or the request says. Three things of it
+differ, because nobody ever mistakes a record for its own. A claim of what one
+has moves nothing; a renewal resumes what has lapsed, named or not; and
+whoever releases somebody else's lapsed task has taken it over and given it
+back, in one step.
+
 `decide` takes one request and the row as it was *locked*, and returns
 `Granted` or `Refused`, never raises and never reads a clock. Only rows from
 the lock statement are `LockedLease`, so deciding on a stale read does not
@@ -37,8 +44,9 @@ from batonpass.core.errors import (
     TooManyClaims,
 )
 from batonpass.core.identity import Principal
-from batonpass.core.ids import Fence, HolderId, Instant, PersonId, Resource, TokenHash
+from batonpass.core.ids import HolderId, Instant, PersonId, Resource, TokenHash
 from batonpass.core.policy import PROVISIONAL, Policy
+from batonpass.core.records import is_of_record
 from batonpass.core.values import value
 
 
@@ -220,6 +228,11 @@ class Request:
     enumerated: bool = False
 
     @property
+    def of_task(self) -> bool:
+        """Whether it is about a record's task field, and not a node."""
+        return is_of_record(self.resource)
+
+    @property
     def may_acquire(self) -> bool:
         """Whether a tenure may begin with this, or a nonce be spent: only then does the law look at a `Standing`.
 
@@ -326,6 +339,8 @@ def _decide_claim(lease: LockedLease, request: Request, standing: Standing, now:
     allowed = _may_take(lease, request) if request.take else may_renew(lease, request.principal)
     if live and not allowed:
         return _held(lease)
+    if live and request.of_task:
+        return Granted(lease, Verb.CLAIM)
     if lease.kind is Kind.CLAIM and _same_launch(lease, request):
         return _renewed(lease, request, standing.policy, now)
     if (refusal := _nonce_spent(lease, request, standing)) is not None:
@@ -383,16 +398,21 @@ def _decide_hold(lease: LockedLease, request: Request, standing: Standing, now: 
         return _on_tenure(lease, request, standing, now)
     if lease.in_force(now):
         if not may_renew(lease, request.principal):
-            return _lost(lease, now)
+            return _held(lease) if request.of_task else _lost(lease, now)
         if lease.kind is Kind.CLAIM or request.verb is Verb.RESERVE:
             return _renewed(lease, request, standing.policy, now)
         # Taking up a reservation acquires: a heartbeat that may not reclaim leaves it parked, however late (H10).
         return _acquired(lease, request, standing, now) if request.reclaim else _lost(lease, now)
-    if lease.kind is Kind.CLAIM and _same_launch(lease, request) and request.reclaim:
+    if lease.kind is Kind.CLAIM and _resumes(lease, request) and request.reclaim:
         return _renewed(lease, request, standing.policy, now)
     if not request.reclaim:
         return _lost(lease, now)
     return _acquired(lease, request, standing, now)
+
+
+def _resumes(lease: LockedLease, request: Request) -> bool:
+    """Whether a renewal that names no tenure carries on the one that has lapsed: a run's own, or of a task (D34)."""
+    return may_renew(lease, request.principal) if request.of_task else _same_launch(lease, request)
 
 
 def _on_tenure(lease: LockedLease, request: Request, standing: Standing, now: Instant) -> Answer:
@@ -403,6 +423,8 @@ def _on_tenure(lease: LockedLease, request: Request, standing: Standing, now: In
         return _lost(lease, now)
     if not lease.in_force(now) and not request.reclaim:
         return _lost(lease, now)
+    if request.of_task and request.verb is Verb.CLAIM and lease.in_force(now):
+        return Granted(lease, Verb.CLAIM)
     if request.dispatch is None or _same_launch(lease, request):
         return _renewed(lease, request, standing.policy, now)
     return _nonce_spent(lease, request, standing) or _reattached(lease, request, standing.policy, now)
@@ -422,9 +444,11 @@ def _decide_release(lease: LockedLease, request: Request, now: Instant) -> Answe
             why = f"{lease.resource} is held under the session {lease.session}, not {request.session}"
             return Refused(lease, LeaseLost, why, names_holder=lease.in_force(now))
         return _released(lease, request)
-    if not lease.in_force(now):
-        return _lost(lease, now) if request.if_epoch is not None else Granted(lease, Verb.RELEASE)
-    return _held(lease)
+    if lease.in_force(now):
+        return _held(lease)
+    if request.if_epoch is not None:
+        return _lost(lease, now)
+    return _cleared(lease) if request.of_task else Granted(lease, Verb.RELEASE)
 
 
 def _may_revoke(request: Request) -> bool:
@@ -571,7 +595,31 @@ def _reserved(lease: LockedLease, horizon: Instant, now: Instant, *, reclaimed: 
 
 def _released(lease: LockedLease, request: Request) -> Granted:
     """Free the node; only the epoch and version stay, so that nothing ever repeats."""
-    after = replace(
+    by_holder = lease.holder == request.principal.id
+    return Granted(
+        _freed(lease),
+        Verb.RELEASE,
+        edge=Edge.REMOVED,
+        displaced=None if by_holder else lease.holder,
+        happened=Happened.RELEASED if by_holder else Happened.REVOKED,
+    )
+
+
+def _cleared(lease: LockedLease) -> Granted:
+    """Free a task whose holder let it lapse, for somebody else: a takeover, so its epoch is over too (D33)."""
+    return Granted(ended(lease), Verb.RELEASE, edge=Edge.REMOVED, displaced=lease.holder, happened=Happened.TAKEN_OVER)
+
+
+def ended(lease: LockedLease) -> LockedLease:
+    """Return the row of a task whose tenure is over for good: its record is deleted, or a stranger released it.
+
+    No fence that named what was holds any more, not even of a field that nobody held (D32).
+    """
+    return replace(_freed(lease), epoch=lease.epoch + 1)
+
+
+def _freed(lease: LockedLease) -> LockedLease:
+    return replace(
         lease,
         kind=Kind.NONE,
         holder=None,
@@ -587,14 +635,6 @@ def _released(lease: LockedLease, request: Request) -> Granted:
         acquired_under=None,
         taken_from=None,
         provisional=False,
-    )
-    by_holder = lease.holder == request.principal.id
-    return Granted(
-        after,
-        Verb.RELEASE,
-        edge=Edge.REMOVED,
-        displaced=None if by_holder else lease.holder,
-        happened=Happened.RELEASED if by_holder else Happened.REVOKED,
     )
 
 
@@ -641,36 +681,6 @@ def _holding(lease: Lease) -> str:
     assert lease.expires_at is not None, lease
     verb = "reserved" if lease.kind is Kind.RESERVATION else "held"
     return f"{lease.resource} is {verb} by {lease.holder} until {iso(lease.expires_at)} (epoch {lease.epoch})"
-
-
-# --- fences ----------------------------------------------------------------------------------------------------------
-
-
-def fence_broken(lease: Lease | None, fence: Fence, principal: Principal) -> str | None:
-    """Return why `fence` does not hold against the locked `lease`, or None when it does (D2a).
-
-    Holding needs the same tenure, not yet ended, by one who may act on it; a
-    lapse that nobody used breaks nothing. For a run token it must be the one
-    token of that tenure.
-    """
-    if lease is None:
-        return f"there is no lease on {fence.resource}"
-    if lease.epoch != fence.epoch:
-        return f"{fence.resource} is at epoch {lease.epoch}, not {fence.epoch}: somebody acquired it since"
-    if not lease.tenure_stands:
-        return f"the tenure of {fence.resource} at epoch {fence.epoch} has ended"
-    if principal.run == fence and principal.token != lease.run_token:
-        return f"this run's token is no longer the one of {fence.resource} at epoch {fence.epoch}"
-    if not may_renew(lease, principal):
-        return f"{fence.resource} at epoch {fence.epoch} is {lease.holder}'s"
-    return None
-
-
-def working_fence_broken(lease: Lease | None, fence: Fence, token: TokenHash) -> str | None:
-    """Return why a node of a run's working set is not the run's any more, or None (D2b, H30)."""
-    if lease is None or lease.epoch != fence.epoch or not lease.tenure_stands or lease.acquired_under != token:
-        return f"{fence.resource} was acquired by this run at epoch {fence.epoch}, and is its no more"
-    return None
 
 
 def _anchored(lease: LockedLease, now: Instant) -> LockedLease:

@@ -16,8 +16,9 @@ from collections.abc import Mapping, Sequence
 
 from batonpass.core import points
 from batonpass.core.errors import FenceBroken
+from batonpass.core.fences import fence_broken, working_fence_broken
 from batonpass.core.ids import Fence, Instant, Resource
-from batonpass.core.leases import LeaseView, LockedLease, fence_broken, view, working_fence_broken
+from batonpass.core.leases import LeaseView, LockedLease, view
 from batonpass.store.base import Statement, Tx, Writer, as_json, q
 from batonpass.store.leases import locked_row
 

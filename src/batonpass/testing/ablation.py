@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 from unittest import mock
 
+from batonpass.core import fences as fence_law
 from batonpass.core import leases as law
 from batonpass.core import tokens as token_law
 from batonpass.core.clock import Clock
@@ -137,14 +138,14 @@ def _claim_that_keeps_a_reservations_epoch(
 
 def _fence_of_the_epoch_alone(lease: Lease | None, fence: Fence, principal: Principal) -> str | None:
     if principal.run is None:
-        return law.fence_broken(lease, fence, principal)
+        return fence_law.fence_broken(lease, fence, principal)
     return None if lease is not None and lease.epoch == fence.epoch else "another epoch"
 
 
 def _fence_of_any_token(lease: Lease | None, fence: Fence, principal: Principal) -> str | None:
     if lease is not None and principal.run == fence:
-        return law.fence_broken(lease, fence, replace(principal, token=lease.run_token or principal.token))
-    return law.fence_broken(lease, fence, principal)
+        return fence_law.fence_broken(lease, fence, replace(principal, token=lease.run_token or principal.token))
+    return fence_law.fence_broken(lease, fence, principal)
 
 
 _decide_run_mint = token_law.decide_run_mint
