@@ -13,8 +13,8 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from batonpass.core.errors import BrokenPremise, Invalid, StalePremise
@@ -71,10 +71,22 @@ class BasedOn:
         """The lease rows to lock: those of its tasks. What is no task has none, and what it is is known later."""
         return frozenset(self.record.task(premise.field) for premise in self.premises)
 
-    @property
-    def fences(self) -> tuple[Premise, ...]:
-        """Those that pin the write to a tenure."""
-        return tuple(premise for premise in self.premises if premise.fence)
+    def pins(self, field: FieldName) -> bool:
+        """Whether a fence names `field`: then a lease verb on it acts on that tenure, and never begins another."""
+        return any(premise.fence and premise.field == field for premise in self.premises)
+
+    def read_fields(self, leases: Container[Resource]) -> frozenset[FieldName]:
+        """Return the fields without a row among `leases` that were only read: the registers and appends."""
+        return frozenset(
+            premise.field
+            for premise in self.premises
+            if not premise.fence and self.record.task(premise.field) not in leases
+        )
+
+    def of_leases(self, leases: Container[Resource]) -> BasedOn:
+        """Return what can be compared with the rows of `leases` alone: fences, and what was read of tasks."""
+        later = self.read_fields(leases)
+        return replace(self, premises=tuple(one for one in self.premises if one.fence or one.field not in later))
 
 
 def parse_premises(value: object, *, field: str = "based_on") -> tuple[Premise, ...]:

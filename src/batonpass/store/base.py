@@ -8,7 +8,8 @@ A `Store` is opened by URL (`store.open`) and offers two doors:
 * `store.write(principal, fences)`: the only way to change anything. It locks
   the lease rows of all fences in one ordered statement, compares them (D2a),
   and only then runs the body; the locks are kept to COMMIT. A broken fence is
-  `LeaseLost` and nothing has changed. Neither argument has a default, so a
+  `LeaseLost` and nothing has changed; `StalePremise`, where it is a premise
+  (D33): those that name registers are left to the body, which locks the record. Neither argument has a default, so a
   write that forgot to ask does not type-check.
 
 `store.write_set(writers)` is the same door for requests of several principals
@@ -19,7 +20,7 @@ Within a transaction locks are taken in one total order (D44), so that no two
 wait for each other: lease rows by resource; the classes written under (advisory); record fields by path; the launch
 of `queue/next`, after which rows are only taken without waiting; holders whose
 leases are counted (advisory); the request's idempotency key; tokens by hash,
-the caller's and those that change in one statement; people; agents; policies
+the caller's and those that change in one statement; people; agents; names of API keys (advisory); policies
 (advisory); what the ids of filed texts begin with (advisory); the ids of new
 nodes (advisory); nodes by id, or the tombstone of
 one that was deleted; who adds `blocks`
@@ -55,6 +56,7 @@ from batonpass.core.errors import Unavailable
 from batonpass.core.identity import Kind, Principal
 from batonpass.core.ids import Fence, HolderId, Instant, Resource, TokenHash
 from batonpass.core.leases import LockedLease
+from batonpass.core.premises import BasedOn
 from batonpass.core.values import value
 from batonpass.store.bell import Bell
 
@@ -108,18 +110,23 @@ class Fences:
 
     `named` must hold, all of them. `onto` are the nodes the write is onto: for
     a run token its working set is checked on them (D2b), others need no lease
-    row for them. `changing` are the lease rows the body will change. A run
-    token's own fence is always added. All of these rows are locked.
+    row for them. `changing` are the lease rows the body will change, of which
+    those in `creating` are made if they are not there: the rows of a record's
+    tasks, at their first claim. `based_on` are the premises of a write to a
+    record. A run token's own fence is always added. All of these rows are locked.
     """
 
     named: tuple[Fence, ...] = ()
     onto: frozenset[Resource] = frozenset()
     changing: frozenset[Resource] = frozenset()
+    creating: frozenset[Resource] = frozenset()
+    based_on: BasedOn | None = None
 
     def resources(self, principal: Principal) -> frozenset[Resource]:
         """Return every lease row to lock for `principal`."""
         of_run = self.onto | {principal.run.resource} if principal.run is not None else frozenset()
-        return self.changing.union(of_run, (fence.resource for fence in self.named))
+        read = self.based_on.resources if self.based_on is not None else frozenset[Resource]()
+        return self.changing.union(of_run, read, (fence.resource for fence in self.named))
 
 
 @value(frozen=True, slots=True)

@@ -17,8 +17,11 @@ from collections.abc import Mapping, Sequence
 from batonpass.core import points
 from batonpass.core.errors import FenceBroken
 from batonpass.core.fences import fence_broken, working_fence_broken
+from batonpass.core.identity import Principal
 from batonpass.core.ids import Fence, Instant, Resource
 from batonpass.core.leases import LeaseView, LockedLease, view
+from batonpass.core.premises import BasedOn, broken_among, stale_premise
+from batonpass.store import leases, records
 from batonpass.store.base import Statement, Tx, Writer, as_json, q
 from batonpass.store.leases import locked_row
 
@@ -28,8 +31,13 @@ WorkingSet = Mapping[tuple[str, Resource], int]
 async def lock_and_compare(tx: Tx, writers: Sequence[Writer], *, along: Sequence[Statement], skip_locked: bool) -> None:
     """Lock the rows of all `writers`, and note in `tx.broken` whose fence does not hold."""
     resources: set[Resource] = set()
+    creating: set[Resource] = set()
     for writer in writers:
         resources |= writer.fences.resources(writer.principal)
+        creating |= writer.fences.creating
+    assert creating <= resources, "a row that is made is one that is changed"
+    # In the order of the locks, and before any: who makes a row waits for nobody that holds one.
+    leases.create(tx, sorted(creating))
     working = _working_set_query(writers)
     if resources:
         lock = "lock_free" if skip_locked else "lock"
@@ -50,9 +58,19 @@ async def lock_and_compare(tx: Tx, writers: Sequence[Writer], *, along: Sequence
 
 
 async def refuse_broken(tx: Tx, writer: Writer) -> None:
-    """Raise `LeaseLost` for the single writer of a write, naming who holds the resource now."""
+    """Raise `LeaseLost` for the single writer of a write, naming who holds the resource now; or `StalePremise`."""
     if tx.broken:
         raise lost(tx, 0, writer, await tx.now())
+    if writer.fences.based_on is not None:
+        await _refuse_stale(tx, writer.fences.based_on, writer.principal)
+
+
+async def _refuse_stale(tx: Tx, based_on: BasedOn, principal: Principal) -> None:
+    """Raise `StalePremise` if anything that is said of a task does not hold, with all else that does not."""
+    if not broken_among(based_on.of_leases(tx.locked), leases=tx.locked, versions={}, principal=principal):
+        return
+    (rows,) = await tx.fetch(records.versions_asked(based_on.record, based_on.read_fields(tx.locked)))
+    raise stale_premise(broken_among(based_on, leases=tx.locked, versions=records.versions(rows), principal=principal))
 
 
 def lost(tx: Tx, position: int, writer: Writer, now: Instant) -> FenceBroken:

@@ -74,6 +74,16 @@ def locked(rows: Sequence[Row]) -> dict[RecordPath, LockedRecord]:
     return {record.path: record for record in found}
 
 
+def versions_asked(record: RecordPath, fields: Iterable[FieldName]) -> Statement:
+    """Ask for the versions of some registers and appends of a record, its row locked; see `versions`."""
+    return q("records.versions", record_class=record.record_class, id=record.id, fields=as_json(sorted(fields)))
+
+
+def versions(rows: Sequence[Row]) -> dict[FieldName, int]:
+    """Return the answer to `versions_asked`; a field nobody has written is not in it."""
+    return {FieldName(name): version for name, version in rows}
+
+
 # --- writing -----------------------------------------------------------------------------------------------------
 
 

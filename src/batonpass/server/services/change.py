@@ -16,6 +16,7 @@ from batonpass.core.clock import micros
 from batonpass.core.errors import Forbidden, Invalid
 from batonpass.core.identity import Kind, Principal
 from batonpass.core.ids import Fence, Instant, Resource
+from batonpass.core.premises import BasedOn
 from batonpass.server.services import ranking
 from batonpass.store import idempotency
 from batonpass.store.base import Fences, Store, Tx
@@ -118,15 +119,35 @@ async def change(
     `Forbidden`, `LeaseLost`, or `Invalid` when the key was used for another body.
     """
     require_writer(caller.principal)
-    async with store.write(caller.principal, caller.fences_for(onto=onto, changing=changing)) as tx:
-        now = await tx.now()
-        replayed = await _seen_before(tx, caller, now) if caller.repeatable is not None else None
-        made = Change(tx, caller, now, replayed)
+    async with _opened(store, caller, caller.fences_for(onto=onto, changing=changing)) as made:
         yield made
     if made.stirred:
         await points.areach("rank.noted")
         await ranking.refresh(store)
         await points.areach("rank.refreshed")
+
+
+@asynccontextmanager
+async def record_change(
+    store: Store, caller: Caller, based_on: BasedOn, *, changing: frozenset[Resource] = frozenset()
+) -> AsyncIterator[Change]:
+    """Open a change of the record that `based_on` names; `changing` are the lease rows of its tasks that it ends.
+
+    As `change`, and raises `StalePremise` for what is said there of tasks. Of
+    registers the caller asks `core.premises` once it has the record's lock.
+    """
+    require_record_writer(caller.principal)
+    fences = Fences(named=caller.fences, changing=changing, based_on=based_on)
+    async with _opened(store, caller, fences) as made:
+        yield made
+
+
+@asynccontextmanager
+async def _opened(store: Store, caller: Caller, fences: Fences) -> AsyncIterator[Change]:
+    async with store.write(caller.principal, fences) as tx:
+        now = await tx.now()
+        replayed = await _seen_before(tx, caller, now) if caller.repeatable is not None else None
+        yield Change(tx, caller, now, replayed)
 
 
 async def _seen_before(tx: Tx, caller: Caller, now: Instant) -> Replayed | None:
@@ -157,7 +178,12 @@ async def _seen_before(tx: Tx, caller: Caller, now: Instant) -> Replayed | None:
 
 def require_writer(principal: Principal) -> None:
     """Raise `Forbidden` for a read-only token, or for a principal that has no graph (D1, D40)."""
-    if principal.read_only:
-        raise Forbidden("this token may only read; use one with scope write")
+    require_record_writer(principal)
     if principal.kind in (Kind.KEY, Kind.SERVICE):
         raise Forbidden(f"{principal.id} may write records, not the graph; use an agent's or a person's token")
+
+
+def require_record_writer(principal: Principal) -> None:
+    """Raise `Forbidden` for a read-only token: what else anybody may do with a record, its class says."""
+    if principal.read_only:
+        raise Forbidden("this token may only read; use one with scope write")
