@@ -17,7 +17,9 @@ What makes a run's processes *its*:
 Output goes straight into files. A pipe would tie the end of a run to the last
 stray that holds its other end, and lose what nobody had read when we died. The
 prompt is given as an open file for the same reason: no writer, nothing to
-block, and no half of a prompt when the writer is killed.
+block, and no half of a prompt when the writer is killed. Where each line is
+acted on as it comes (`start_heard`) it is a pipe after all: a child that is
+faster than we are then waits, and one whose listener was killed is told so.
 """
 
 from __future__ import annotations
@@ -181,6 +183,36 @@ def start(
         files = (subprocess.DEVNULL if stdin is None else given, out, err)
         process = _spawn(argv, cwd=cwd, environment={**environment, MARK: ":".join(marks)}, files=files)
     return Child(process, mark=mark, adopts=adopts)
+
+
+def start_heard(
+    argv: Sequence[str],
+    *,
+    mark: str,
+    cwd: Path,
+    environment: Mapping[str, str],
+    stdin: bytes,
+    stderr: IO[bytes],
+    adopts: bool = False,
+) -> tuple[Child, int]:
+    """Start a child as `start` does, but one that is listened to: return it, and where its output is read from.
+
+    That is the reading end of a pipe, which does not block; the caller closes
+    it. The child shares `stderr` with us.
+    """
+    marks = [*filter(None, environment.get(MARK, "").split(":")), mark]
+    heard, spoken = os.pipe()
+    os.set_blocking(heard, False)
+    try:
+        with tempfile.TemporaryFile() as given, os.fdopen(spoken, "wb", buffering=0) as out:
+            given.write(stdin)
+            given.seek(0)
+            marked = {**environment, MARK: ":".join(marks)}
+            process = _spawn(argv, cwd=cwd, environment=marked, files=(given, out, stderr))
+        return Child(process, mark=mark, adopts=adopts), heard
+    except BaseException:
+        os.close(heard)
+        raise
 
 
 class Crew:

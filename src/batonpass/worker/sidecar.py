@@ -1,0 +1,345 @@
+"""A record's task held around a child process: what a program in any language needs to be one of a fleet.
+
+    claim ─▶ run token ─▶ record ─▶ child ──ends by itself────▶ its rest is written ─▶ released, or left to the lease
+      │                              ├──the task is lost──▶ stopped, nothing more is written
+    held: nothing is started         └──told to end───────▶ stopped, its rest is written ─▶ released
+
+**Who decides what.** The heartbeat says whether the task may still be acted on,
+and the server whether a write under it stands; the child says only what it
+wants written. No claim that was answered, no child (D0).
+
+**What is stopped.** Every process of the run, however the child ended: whoever
+takes the task next must not meet one that is still at it.
+
+**What a crash leaves.** A child that nobody listens to, which its next line of
+output tells so, and a lease that nobody renews. The child has a token for this
+very tenure at most (D2a): once somebody takes over it can't write that way either.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from types import FrameType
+from typing import IO, Final
+
+import msgspec
+
+from batonpass.client import record_calls
+from batonpass.client.client import Client
+from batonpass.core.errors import BatonError, LeaseLost
+from batonpass.core.records import FieldName
+from batonpass.wire.records import FieldBody, RecordReply
+from batonpass.worker import environment, proc
+from batonpass.worker.errors import LaunchRefused
+from batonpass.worker.held_task import HeldTask, Wanted, take
+from batonpass.worker.printed import Printed
+from batonpass.worker.proc import Child, Exit, Graces
+from batonpass.worker.scribe import Scribe, Tally
+
+TICK_S: Final = 0.25
+"""How soon a lost task or an interruption stops the child."""
+LOOK_S: Final = 2.0
+"""How often the run's processes are looked at, so that none is unknown when its parents are gone."""
+AT_ONCE: Final = Graces(interrupt_s=0, terminate_s=0, kill_s=2)
+
+
+class How(StrEnum):
+    """How a sidecar's run came to its end."""
+
+    ENDED = "ended"
+    LOST = "lost"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """What to run for which task. `checkpoint` is the field that its checkpoints go to and come from.
+
+    `server` is the address the child reaches the server at.
+    """
+
+    wanted: Wanted
+    command: tuple[str, ...]
+    folder: Path
+    server: str
+    checkpoint: FieldName | None = None
+    release_on_failure: bool = False
+    graces: Graces = field(default_factory=Graces)
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What a sidecar has around it: the environment it was started in, and who hears what.
+
+    The child shares `stderr`. `pass_on` gets lines of its output that are not
+    meant for us, `tell` words for a person; neither may raise.
+    """
+
+    inherited: Mapping[str, str]
+    stderr: IO[bytes]
+    pass_on: Callable[[bytes], None]
+    tell: Callable[[str], None]
+
+
+class Ending(msgspec.Struct, frozen=True, kw_only=True):
+    """How a run ended, as `baton sidecar --json` prints it. `why` says of a lost task how it was lost."""
+
+    record: str
+    field: str
+    epoch: int
+    ended: How
+    exit_code: int | None
+    signal: str | None
+    written: int
+    refused: int
+    unwritten: int
+    released: bool
+    why: str | None = None
+
+
+class Given(msgspec.Struct, kw_only=True):
+    """What the child reads on its standard input: one JSON document on one line."""
+
+    record: str
+    field: str
+    epoch: int
+    version: int
+    owner: str | None
+    lease_seconds: float
+    lease_expires_at: str | None
+    took_over_from: str | None
+    checkpoint_field: str | None
+    checkpoint: msgspec.Raw | None
+    record_version: int
+    class_version: int
+    fields: dict[str, FieldBody]
+
+
+def run(client: Client, errand: Errand, world: World, *, owns_process: bool = False) -> Ending:
+    """Hold the task around the command and return how that ended. Blocks for as long as the command runs.
+
+    `owns_process` says that this process does nothing else: it listens to
+    SIGINT, SIGTERM and SIGHUP while it holds the task (the first stops the
+    child in good order, the second at once, as `KeyboardInterrupt`), and
+    becomes the reaper of the child's orphans. `AlreadyClaimed` when somebody
+    else has the task, `LaunchRefused` when the command can't be run here;
+    errors of the server are raised as they come.
+    """
+    command = _runnable(errand, world)
+    adopts = owns_process and proc.become_subreaper()
+    task = take(client, errand.wanted)
+    told_to_end = threading.Event()
+    with _signals(told_to_end) if owns_process else ExitStack():
+        _tell_taken(task, world)
+        return _Run(client, task, errand, world, command=command, adopts=adopts).see_through(told_to_end)
+
+
+class _Run:
+    """One child and its task."""
+
+    def __init__(
+        self,
+        client: Client,
+        task: HeldTask,
+        errand: Errand,
+        world: World,
+        *,
+        command: tuple[str, ...],
+        adopts: bool,
+    ) -> None:
+        self._client = client
+        self._task = task
+        self._errand = errand
+        self._world = world
+        self._command = command
+        self._adopts = adopts
+        self._ended = threading.Event()
+
+    def see_through(self, told_to_end: threading.Event) -> Ending:
+        """Start the child, follow it to its end, and give the task back or leave it."""
+        with tempfile.TemporaryDirectory(prefix="baton-sidecar-") as home:
+            try:
+                child, heard = self._start(Path(home))
+            except BaseException:
+                # There was no child, so nothing is lost by giving the task back at once.
+                self._release()
+                raise
+            scribe = self._scribe(heard)
+            scribe.start()
+            try:
+                ended = self._follow(child, scribe, told_to_end)
+            except BaseException:
+                child.stop(AT_ONCE)
+                self._ended.set()
+                self._task.leave()
+                raise
+            self._ended.set()
+            return self._close(ended, scribe.finish(), was_stopped=told_to_end.is_set())
+
+    def _start(self, home: Path) -> tuple[Child, int]:
+        document = msgspec.json.encode(self._given()) + b"\n"
+        if (why := self._task.lost()) is not None:
+            raise LeaseLost(why)
+        return proc.start_heard(
+            self._command,
+            mark=uuid.uuid4().hex,
+            cwd=self._errand.folder,
+            environment=self._environment(home),
+            stdin=document,
+            stderr=self._world.stderr,
+            adopts=self._adopts,
+        )
+
+    def _given(self) -> Given:
+        record, answer = self._task.read(), self._task.answer
+        return Given(
+            record=answer.record,
+            field=answer.field,
+            epoch=answer.epoch,
+            version=answer.version,
+            owner=answer.owner,
+            lease_seconds=(answer.expires_in_ms or 0) / 1000,
+            lease_expires_at=answer.lease_expires_at,
+            took_over_from=answer.took_over_from,
+            checkpoint_field=self._errand.checkpoint,
+            checkpoint=self._checkpoint(record),
+            record_version=record.record_version,
+            class_version=record.class_version,
+            fields=record.fields,
+        )
+
+    def _checkpoint(self, record: RecordReply) -> msgspec.Raw | None:
+        """Return what the last holder left, None when there is nothing; raises when there is no such field to read."""
+        name = self._errand.checkpoint
+        if name is None:
+            return None
+        body = record.fields.get(name)
+        if body is None:
+            # Either nobody wrote it yet, or it can't be: better refused now than at the first checkpoint.
+            body = self._client.send(record_calls.field(self._task.record, name))
+        return body.value if isinstance(body.value, msgspec.Raw) else None
+
+    def _environment(self, home: Path) -> dict[str, str]:
+        about = {
+            "BATON_SERVER": self._errand.server,
+            "BATON_HOME": str(home),
+            "BATON_RECORD": str(self._task.record),
+            "BATON_FIELD": self._task.field,
+            "BATON_EPOCH": str(self._task.fence.epoch),
+            "PWD": str(self._errand.folder),
+        }
+        if self._task.token is not None:
+            about["BATON_TOKEN"] = self._task.token.secret
+        return {**environment.plain(self._world.inherited), **about}
+
+    def _scribe(self, heard: int) -> Scribe:
+        return Scribe(
+            Printed(heard, self._ended),
+            self._task,
+            checkpoint=self._errand.checkpoint,
+            ended=self._ended,
+            pass_on=self._world.pass_on,
+            tell=self._world.tell,
+        )
+
+    def _follow(self, child: Child, scribe: Scribe, told_to_end: threading.Event) -> Exit:
+        """Return how the child ended, by itself or stopped; no process of the run is left then."""
+        looked_at_s = time.monotonic()
+        while (ended := child.wait(TICK_S)) is None:
+            if self._task.lost() is not None or told_to_end.is_set() or scribe.failed:
+                break
+            if time.monotonic() - looked_at_s >= LOOK_S:
+                child.crew.look()
+                looked_at_s = time.monotonic()
+        left = child.stop(self._errand.graces)
+        if left:
+            self._world.tell(f"{len(left)} processes of the command would not end, and live on")
+        return ended or child.wait(self._errand.graces.kill_s) or Exit(None, "SIGKILL")
+
+    def _close(self, ended: Exit, tally: Tally, *, was_stopped: bool) -> Ending:
+        """Give the task back, or leave it to its lease, and return how it all went."""
+        why = self._settled()
+        is_good = ended == Exit(0) or was_stopped or self._errand.release_on_failure
+        released = False
+        if why is None and is_good and not tally.unwritten:
+            released = self._release()
+        else:
+            self._task.leave()
+        return Ending(
+            record=str(self._task.record),
+            field=self._task.field,
+            epoch=self._task.fence.epoch,
+            ended=How.LOST if why is not None else How.STOPPED if was_stopped else How.ENDED,
+            exit_code=ended.code,
+            signal=ended.signal,
+            written=tally.written,
+            refused=tally.refused,
+            unwritten=tally.unwritten,
+            released=released,
+            why=why,
+        )
+
+    def _settled(self) -> str | None:
+        """Renew no more. Return why the task is lost, or None when it is ours to give back."""
+        try:
+            self._task.settle()
+        except LeaseLost as error:
+            return error.message
+        return None
+
+    def _release(self) -> bool:
+        try:
+            self._task.release()
+        except BatonError as error:
+            self._world.tell(f"{self._errand.wanted} was not handed back, its lease will lapse: {error.message}")
+            return False
+        return True
+
+
+def _runnable(errand: Errand, world: World) -> tuple[str, ...]:
+    """Return the command with a relative path made whole; refuse before the claim what could not be started after."""
+    name = errand.command[0]
+    if os.sep in name:
+        name = os.path.normpath(errand.folder / name)
+    if shutil.which(name, path=environment.plain(world.inherited).get("PATH")) is None:
+        raise LaunchRefused(f"{errand.command[0]} is not a command that can be run here; is it installed, and on PATH?")
+    return (name, *errand.command[1:])
+
+
+def _tell_taken(task: HeldTask, world: World) -> None:
+    answer = task.answer
+    before = f", taken over from {answer.took_over_from}" if answer.took_over_from is not None else ""
+    world.tell(f"{task.record}#{task.field} is held by {answer.owner}, epoch {answer.epoch}{before}")
+
+
+@contextmanager
+def _signals(told_to_end: threading.Event) -> Iterator[None]:
+    """Turn SIGINT, SIGTERM and SIGHUP into the mark `told_to_end`; a second one raises `KeyboardInterrupt`."""
+
+    def handle(_: int, __: FrameType | None) -> None:
+        if told_to_end.is_set():
+            raise KeyboardInterrupt
+        told_to_end.set()
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    if before[signal.SIGHUP] is signal.SIG_IGN:
+        # Whoever started us with nohup wants the work to outlive the terminal.
+        del before[signal.SIGHUP]
+    for number in before:
+        signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
