@@ -137,6 +137,10 @@ def _end(path: str, whose: Who, who: Who = "admin", **values: str) -> Door:
 FREE_AT_FIRST: Final = "e7576d155560a8791b0716e459cd8f8d2be5f5ea"
 """The first revision of `FREE`, which it has left behind."""
 NEW_NODE: Final = {"id": "task-new", "type": "task", "title": "New", "summary": "New", "date": "2026-06-01"}
+NEW_CLASS: Final = {
+    "fields": {"status": {"type": "register"}, "work": {"type": "task", "lease": "5m"}},
+    "roles": {"fleet": {"identities": ["agent:*"], "read": "*", "write": "*", "claim": "*"}},
+}
 _MENTION: Final = {"type": "mentions", "to": CLAIMED}
 
 DOORS: Final[tuple[Door, ...]] = (
@@ -208,6 +212,10 @@ DOORS: Final[tuple[Door, ...]] = (
     _post(paths.ADMIN_TOKENS, {"person": "person-pat"}),
     _end(paths.MY_TOKEN, "person", "person"),
     _end(paths.ADMIN_TOKEN, "person"),
+    # classes of records
+    _put(paths.CLASS, NEW_CLASS, name="door-class"),
+    _get(paths.CLASSES),
+    _get(paths.CLASS, name="door-class"),
     # last, for what is deleted is not found again
     _delete(paths.NODE, {"reason": "a door", "force": True}, id=FREE),
 )

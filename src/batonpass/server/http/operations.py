@@ -142,10 +142,16 @@ def create(
 
 
 def replace(
-    path: str, handler: Handler, takes: type[msgspec.Struct], gives: Gives, *, published: bool = False
+    path: str,
+    handler: Handler,
+    takes: type[msgspec.Struct],
+    gives: Gives,
+    *,
+    published: bool = False,
+    also: tuple[int, ...] = (),
 ) -> Operation:
     """Return a keyed PUT."""
-    return Operation("PUT", path, handler, takes, gives, published=published, keyed=True)
+    return Operation("PUT", path, handler, takes, gives, also=also, published=published, keyed=True)
 
 
 def remove(

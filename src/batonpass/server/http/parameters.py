@@ -14,6 +14,7 @@ from batonpass.core.edges import EDGE_TYPES
 from batonpass.core.node_types import NODE_TYPES
 from batonpass.core.queue import OFFSET_MAX
 from batonpass.core.readiness import Ready
+from batonpass.core.records import NAME_CHARS_MAX
 from batonpass.core.search import FOUND_MAX, QUERY_CHARS_MAX
 from batonpass.core.search import LIMIT_MAX as FOUND_LIMIT_MAX
 from batonpass.server.http.operations import Operation
@@ -50,6 +51,7 @@ def _hex(at_least: int) -> Schema:
 IN_PATHS: Final[dict[str, Parameter]] = {
     "id": Parameter("The node.", ID),
     "tokens.id": Parameter("The agent.", ID),
+    "classes.name": Parameter("The class of records.", {**ID, "maxLength": NAME_CHARS_MAX}),
     "sha": Parameter("A commit's hash, or how it begins: 7 to 40 hex digits.", _hex(7)),
     "history.sha": Parameter("A revision, or how it begins: 8 to 40 hex digits.", _hex(8)),
     "prefix": Parameter("How the token's hash begins: 8 to 64 hex digits, as lists show it.", PREFIX),
@@ -78,6 +80,7 @@ IN_QUERIES: Final[dict[str, Parameter]] = {
     "kind": Parameter("Only events of these kinds, with commas between them; the set of kinds grows.", _TEXT),
     "node": Parameter("Only events of this node.", ID),
     "since": Parameter("Where to begin: the `next` of the page before, a moment with its offset, or `now`.", _PLACE),
+    "classes.get.version": Parameter("Which version; the one in force without it.", _COUNT),
     "wait": Parameter(
         "How many seconds to wait when there is nothing yet.", {"type": "integer", "minimum": 0, "maximum": WAIT_S_MAX}
     ),

@@ -29,6 +29,7 @@ from batonpass.core.errors import RateLimited, Resync
 from batonpass.server.http import (
     batch,
     capture,
+    classes,
     commits,
     corrections,
     digest,
@@ -52,6 +53,7 @@ from batonpass.server.http import (
 from batonpass.server.http.call import endpoint
 from batonpass.server.http.operations import JSON, Operation, ask, change, create, read, remove, replace, verb
 from batonpass.wire import capture as captured
+from batonpass.wire import classes as classed
 from batonpass.wire import corrections as corrected
 from batonpass.wire import digest as brief
 from batonpass.wire import events as happened
@@ -142,6 +144,9 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     read(paths.ADMIN_TOKENS, tokens.list_personal, token.TokensReply, "person", *_PAGE),
     create(paths.ADMIN_TOKENS, tokens.mint_for, token.AdminTokenRequest, token.PersonalTokenReply),
     remove(paths.ADMIN_TOKEN, tokens.revoke_personal, None, token.RevokeReply),
+    read(paths.CLASSES, classes.listed, classed.ClassesReply, *_PAGE),
+    read(paths.CLASS, classes.get, classed.ClassDocumentReply, "version"),
+    replace(paths.CLASS, classes.put, classed.ClassRequest, classed.ClassReply, also=(201,)),
     read(paths.EXPORT, transfer.export, None, "gzip", "project", "authored", media=_TARS, headers=(moved.NODE_COUNT,)),
     read(paths.EVENTS, events.page, happened.EventsReply, *_FEED, media=(JSON, happened.STREAM), refuses=_ENDED),
     read(paths.CHANGES, events.changes, happened.ChangesReply, "since", "project", "limit", refuses=_ENDED),
