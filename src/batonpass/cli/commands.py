@@ -121,6 +121,7 @@ GROUPS: Final[dict[str, tuple[Command, ...]]] = {
         Command("redact", "history:redact", "Take the text of an earlier revision out of a node's history."),
         Command("agent", "agents:app", "Agents: make and list them, and their tokens."),
         Command("token", "tokens:app", "Your tokens: make, list, end, and store them."),
+        Command("key", "keys:app", "API keys of programs that keep records: make, list and end them."),
         Command("person", "people:app", "People: add and list them; for admins."),
         Command("db", "db:app", "The database: its schema, checks, backups."),
     ),

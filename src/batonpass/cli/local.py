@@ -21,6 +21,7 @@ import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -34,12 +35,16 @@ from batonpass.client.config import ConfigError, Local, Token
 from batonpass.client.local import ADDRESS, LocalTransport
 from batonpass.core.errors import Conflict, Invalid, Unauthorized
 from batonpass.core.identity import agent_id_for, parse_email, parse_name
+from batonpass.core.keys import KeyName
+from batonpass.core.tokens import Scope
 from batonpass.server.app import create_app
 from batonpass.server.services.bundle import Services
 from batonpass.server.services.identity import bootstrap, reissue
+from batonpass.server.services.keys import PAGE_MAX, KeyWish, issue, issued, key_reply, withdraw
 from batonpass.server.sockets import listen
 from batonpass.store.base import Store
 from batonpass.store.open import open_store, sqlite_path
+from batonpass.wire.keys import KeyReply, KeyRevokeReply, KeysReply, key_body
 
 if TYPE_CHECKING:
     import uvicorn
@@ -178,6 +183,26 @@ def initialise(url: str, person: Person) -> Token:
     """Make the first person of the database at `url`, an admin; return their token. `Conflict` if it has people."""
     with local_server(url) as server:
         return server.portal.call(_first_token, server.store, person)
+
+
+def mint_key(url: str, name: KeyName, *, expires: str | None, read_only: bool, replace: bool) -> KeyReply:
+    """Make the API key `name` in the database at `url` itself; `Conflict` if it has a live one and is to keep it."""
+    wish = KeyWish(name, expires, Scope.READ if read_only else Scope.WRITE, replace=replace)
+    with local_server(url) as server:
+        return key_reply(server.portal.call(issue, server.store, wish))
+
+
+def list_keys(url: str, *, after: str | None, limit: int | None) -> KeysReply:
+    """Return the valid API keys of the database at `url`."""
+    with local_server(url) as server:
+        page = server.portal.call(partial(issued, server.store, after=after or "", limit=limit or PAGE_MAX))
+    return KeysReply([key_body(key) for key in page.keys], page.next)
+
+
+def revoke_key(url: str, which: str) -> KeyRevokeReply:
+    """End the API key of a name, or whose hash begins so, in the database at `url` itself."""
+    with local_server(url) as server:
+        return server.portal.call(withdraw, server.store, which)
 
 
 def local_person(environ: Mapping[str, str]) -> Person:

@@ -16,6 +16,7 @@ from batonpass.core.durations import parse_duration
 from batonpass.core.errors import Invalid
 from batonpass.core.identity import parse_agent_id, parse_person_id
 from batonpass.core.ids import AgentId, NodeId, PersonId, parse_label, parse_node_id
+from batonpass.core.keys import KeyName, parse_key_name
 
 T = TypeVar("T")
 
@@ -37,7 +38,7 @@ Flag = Annotated[bool, Parameter(negative=(), show_default=False)]
 """An option that is there or not."""
 
 
-def _checked(parse: Callable[..., T], token: Token, field: str) -> T:
+def checked(parse: Callable[..., T], token: Token, field: str) -> T:
     """Return what `parse` makes of an argument; what is wrong with it is the command line's error."""
     try:
         return parse(token.value, field=field)
@@ -52,23 +53,27 @@ def read_text(argument: str) -> str:
 
 
 def _node(_type: object, tokens: Sequence[Token]) -> NodeId:
-    return _checked(parse_node_id, tokens[0], "id")
+    return checked(parse_node_id, tokens[0], "id")
 
 
 def _label(_type: object, tokens: Sequence[Token]) -> str:
-    return _checked(parse_label, tokens[0], "value")
+    return checked(parse_label, tokens[0], "value")
 
 
 def _person(_type: object, tokens: Sequence[Token]) -> PersonId:
-    return _checked(parse_person_id, tokens[0], "id")
+    return checked(parse_person_id, tokens[0], "id")
 
 
 def _agent(_type: object, tokens: Sequence[Token]) -> AgentId:
-    return _checked(parse_agent_id, tokens[0], "id")
+    return checked(parse_agent_id, tokens[0], "id")
+
+
+def _key(_type: object, tokens: Sequence[Token]) -> KeyName:
+    return checked(parse_key_name, tokens[0], "name")
 
 
 def _duration(_type: object, tokens: Sequence[Token]) -> timedelta:
-    return _checked(parse_duration, tokens[0], "duration")
+    return checked(parse_duration, tokens[0], "duration")
 
 
 def _file(_type: object, tokens: Sequence[Token]) -> Path:
@@ -86,6 +91,8 @@ PersonArg = Annotated[PersonId, Parameter(converter=_person)]
 """A person's id."""
 AgentArg = Annotated[AgentId, Parameter(converter=_agent)]
 """An agent's id."""
+KeyArg = Annotated[KeyName, Parameter(converter=_key)]
+"""An API key's name."""
 TextArg = Annotated[str, Parameter(allow_leading_hyphen=True)]
 """A text, or - for standard input; see `read_text`."""
 FileArg = Annotated[Path, Parameter(converter=_file)]

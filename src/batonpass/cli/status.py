@@ -39,6 +39,7 @@ def whoami(*, common: Common = COMMON) -> None:
             "person": me.person,
             "name": me.name,
             "email": me.email,
+            "identity": me.identity,
             "admin": "yes" if me.is_admin else None,
             "scope": me.scope,
             "session": me.session,

@@ -30,7 +30,7 @@ import httpx
 import msgspec
 
 from batonpass import __version__
-from batonpass.client import calls, feed_calls, graph_calls
+from batonpass.client import calls, feed_calls, graph_calls, key_calls
 from batonpass.client.calls import Call, Repeat
 from batonpass.core.errors import BatonError, Invalid, Unavailable, Unknown
 from batonpass.core.ids import Fence, NodeId
@@ -394,6 +394,9 @@ class Client:
     my_tokens = _sending(calls.my_tokens)
     tokens_of = _sending(calls.tokens_of)
     revoke_token = _sending(calls.revoke_token)
+    mint_key = _sending(key_calls.mint_key)
+    list_keys = _sending(key_calls.list_keys)
+    revoke_key = _sending(key_calls.revoke_key)
     status = _sending(calls.server_status)
     search = _sending(calls.search_nodes)
     get_policy = _sending(calls.get_policy)

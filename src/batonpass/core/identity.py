@@ -25,6 +25,8 @@ from batonpass.core.ids import (
 
 PERSON_PREFIX: Final = "person-"
 AGENT_PREFIX: Final = "agent-"
+KEY_PREFIX: Final = "apikey:"
+SERVICE_PREFIX: Final = "sa:"
 NAME_CHARS_MAX: Final = 200
 EMAIL_CHARS_MAX: Final = 254
 PUBKEY_CHARS_MAX: Final = 500
@@ -32,7 +34,7 @@ _EMAIL: Final = re.compile(r"[^\s@\x00-\x1f\x7f\ufffd]+@[^\s@\x00-\x1f\x7f\ufffd
 
 
 class Kind(StrEnum):
-    """What sort of principal holds the token."""
+    """What sort of principal holds the token. Keys and service accounts keep records, and no graph (D1)."""
 
     PERSON = "person"
     AGENT = "agent"

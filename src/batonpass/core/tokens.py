@@ -5,6 +5,7 @@
     standing  an agent, for a service            bat_agt_…   90 days, 365 days        refused
     session   an agent, for one session          bat_agt_…   24 hours, 7 days         cut
     run       an agent, for one tenure           bat_agt_…   7 days, 7 days           cut
+    key       a name of its own (`core.keys`)    bat_key_…   365 days, 5 years        refused
 
 A secret is 256 random bits. It is shown once, to whoever minted it; what is
 kept is its SHA-256, and the first digits of that name the token in lists.
@@ -36,7 +37,7 @@ PREFIX_HEX_SHOWN: Final = 12
 LIFE_MIN: Final = timedelta(seconds=1)
 """Less is a forgotten unit: ``"expires": 90`` is 90 milliseconds."""
 
-_SECRET: Final = re.compile(r"bat_(?:pat|agt)_[A-Za-z0-9_-]{43}", re.ASCII)
+_SECRET: Final = re.compile(r"bat_(?:pat|agt|key)_[A-Za-z0-9_-]{43}", re.ASCII)
 _HASH_PREFIX: Final = re.compile(rf"[0-9a-f]{{{PREFIX_HEX_MIN},64}}", re.ASCII)
 
 
@@ -72,6 +73,7 @@ class Kind(StrEnum):
     STANDING = "standing"
     SESSION = "session"
     RUN = "run"
+    KEY = "key"
 
 
 class Scope(StrEnum):
@@ -95,7 +97,10 @@ LIVES: Final = {
     Kind.STANDING: Life(timedelta(days=90), timedelta(days=365), cut=False),
     Kind.SESSION: Life(timedelta(hours=24), timedelta(days=7), cut=True),
     Kind.RUN: Life(timedelta(days=7), timedelta(days=7), cut=True),
+    Kind.KEY: Life(timedelta(days=365), timedelta(days=5 * 365), cut=False),
 }
+_MARKS: Final = {Kind.PERSONAL: "pat", Kind.KEY: "key"}
+"""What a secret shows of its kind; those of agents all show ``agt``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,13 +132,17 @@ class Token:
 def secret_of(kind: Kind, randomness: bytes) -> Secret:
     """Return a secret of `kind` made of `SECRET_BYTES` of somebody's randomness."""
     assert len(randomness) == SECRET_BYTES, len(randomness)
-    name = "pat" if kind is Kind.PERSONAL else "agt"
-    return Secret(f"bat_{name}_{base64.urlsafe_b64encode(randomness).decode().rstrip('=')}")
+    return Secret(f"bat_{_MARKS.get(kind, 'agt')}_{base64.urlsafe_b64encode(randomness).decode().rstrip('=')}")
 
 
 def well_formed(secret: Secret) -> bool:
     """Whether `secret` looks like one of ours at all."""
     return _SECRET.fullmatch(secret.reveal()) is not None
+
+
+def is_of_key(secret: Secret) -> bool:
+    """Whether `secret` says that it is an API key's, which are kept in a table of their own."""
+    return secret.reveal().startswith(f"bat_{_MARKS[Kind.KEY]}_")
 
 
 def hash_of(secret: Secret) -> TokenHash:
@@ -168,8 +177,9 @@ def expiry_of(kind: Kind, asked: object, now: Instant) -> tuple[Instant, bool]:
     if asked_for <= latest:
         return asked_for, False
     if not life.cut:
+        what = "an API key" if kind is Kind.KEY else f"a {kind} token"
         raise Invalid(
-            f"expires: {shown(str(asked))} is too long; a {kind} token lives at most {life.most.days} days",
+            f"expires: {shown(str(asked))} is too long; {what} lives at most {life.most.days} days",
             field="expires",
         )
     return latest, True

@@ -20,7 +20,7 @@ from batonpass.server.http.routes import OPERATIONS
 from batonpass.testing.populated import CLAIMED, FREE, Fleet
 from batonpass.wire import paths
 
-Who = Literal["admin", "person", "agent", "rival", "run"]
+Who = Literal["admin", "person", "agent", "rival", "run", "key"]
 """Whose token of the populated database."""
 
 AGENT: Final = "agent-mill"
@@ -105,6 +105,7 @@ def token_of(fleet: Fleet, who: Who) -> str:
         "agent": fleet.agent,
         "rival": fleet.rival,
         "run": fleet.run,
+        "key": fleet.key,
     }
     return tokens[who]
 
@@ -212,6 +213,10 @@ DOORS: Final[tuple[Door, ...]] = (
     _post(paths.ADMIN_TOKENS, {"person": "person-pat"}),
     _end(paths.MY_TOKEN, "person", "person"),
     _end(paths.ADMIN_TOKEN, "person"),
+    # API keys
+    _post(paths.ADMIN_KEYS, {"name": "remediator/worker-2"}),
+    _get(paths.ADMIN_KEYS),
+    _end(paths.ADMIN_KEY, "key"),
     # classes of records
     _put(paths.CLASS, NEW_CLASS, name="door-class"),
     _get(paths.CLASSES),

@@ -35,6 +35,7 @@ RESERVED: Final = "task-reserved"
 RELEASED: Final = "task-released"
 FREE: Final = "task-free"
 TAKEN_OVER: Final = "task-taken-over"
+KEY: Final = "remediator/worker-1"
 
 _EVERY_ROW: Final = "SELECT * FROM"
 
@@ -44,7 +45,7 @@ class Fleet:
     """The tokens of those who work in the database, and the moment at which they stopped.
 
     `epoch` is the tenure of `agent` on `CLAIMED`; `run` is the token minted for
-    it, under which `WORKED` was taken too.
+    it, under which `WORKED` was taken too. `key` is the API key `KEY`.
     """
 
     admin: str
@@ -52,6 +53,7 @@ class Fleet:
     agent: str
     rival: str
     run: str
+    key: str
     epoch: int
     at: Instant
 
@@ -88,7 +90,8 @@ async def populate(url: str) -> Fleet:
         await _verb(server, "claim", RELEASED, token=rival)
         await _verb(server, "release", RELEASED, token=rival)
         await server.ask("PUT", "/v1/policy/mail", {"claim_ttl_ms": 3_600_000})
-        return Fleet(server.admin_token, person, agent, rival, run, lease["epoch"], clock.moment())
+        key = await server.add_key(KEY)
+        return Fleet(server.admin_token, person, agent, rival, run, key, lease["epoch"], clock.moment())
 
 
 @asynccontextmanager

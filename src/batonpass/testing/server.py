@@ -29,6 +29,7 @@ from batonpass.core.identity import Person
 from batonpass.server.app import create_app
 from batonpass.server.services.bundle import Services
 from batonpass.server.services.identity import Identity, bootstrap
+from batonpass.server.services.keys import Keys
 from batonpass.server.services.tokens import Tokens
 from batonpass.server.sockets import listen
 from batonpass.store.base import Store
@@ -100,6 +101,10 @@ class InProcessServer:
         minted = await self.ask("POST", f"/v1/agents/agent-{label}/token", wish, token=token)
         return str(minted["token"])
 
+    async def add_key(self, name: str, **wish: object) -> str:
+        """Make the API key `name` and return its text, minted by `wish`."""
+        return str((await self.ask("POST", "/v1/admin/keys", {"name": name, **wish}))["token"])
+
 
 @asynccontextmanager
 async def in_process_server(
@@ -111,7 +116,8 @@ async def in_process_server(
         admin, secret = await bootstrap(store, name=ADMIN_NAME, email=ADMIN_EMAIL)
         app = create_app(store)
         identity = Identity(store, monotonic_s=monotonic_s)
-        app.state.services = replace(app.state.services, identity=identity, tokens=Tokens(store, identity.principals))
+        tokens, keys = Tokens(store, identity.principals), Keys(store, identity.principals)
+        app.state.services = replace(app.state.services, identity=identity, tokens=tokens, keys=keys)
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://baton.test") as http:
             yield InProcessServer(app, admin, secret.reveal(), http)

@@ -10,6 +10,7 @@ from batonpass.core.clock import iso
 from batonpass.core.edges import ORG_ROOT
 from batonpass.core.identity import Agent, Person, Principal
 from batonpass.core.ids import Fence
+from batonpass.core.records import identity_of
 from batonpass.wire.schemas import AnyId, AnyIdOrNone, Email, Name, PublicKey
 
 
@@ -21,7 +22,11 @@ class Tenure(msgspec.Struct):
 
 
 class MeReply(msgspec.Struct, omit_defaults=True):
-    """Reply of `GET /v1/me`. `bound` says whether a person stands behind the token: others own no agents."""
+    """Reply of `GET /v1/me`. `bound` says whether a person stands behind the token: others own no agents.
+
+    `identity` is who the caller is to the roles of a class: ``agent:<id>``,
+    ``person:<id>``, ``apikey:<name>`` or ``sa:<namespace>/<name>`` (D35).
+    """
 
     person: str | None
     name: str
@@ -33,6 +38,7 @@ class MeReply(msgspec.Struct, omit_defaults=True):
     agent: str | None = None
     session: str | None = None
     run: Tenure | None = None
+    identity: str = ""
 
 
 class PersonRequest(msgspec.Struct, kw_only=True):
@@ -138,6 +144,7 @@ def me_reply(principal: Principal) -> MeReply:
         agent=principal.id if principal.is_agent else None,
         session=principal.session,
         run=tenure(principal.run),
+        identity=identity_of(principal.id),
     )
 
 

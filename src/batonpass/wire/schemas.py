@@ -13,6 +13,7 @@ from msgspec import Meta
 
 from batonpass.core.identity import EMAIL_CHARS_MAX, NAME_CHARS_MAX, PUBKEY_CHARS_MAX
 from batonpass.core.ids import LABEL_CHARS_MAX, NODE_ID_BYTES_MAX
+from batonpass.core.keys import KEY_NAME_CHARS_MAX, KEY_NAME_PATTERN
 
 Schema = dict[str, Any]
 
@@ -25,6 +26,7 @@ LABEL: Final[Schema] = {
     "maxLength": LABEL_CHARS_MAX,
 }
 PREFIX: Final[Schema] = {"type": "string", "pattern": "^[0-9a-f]{8,64}$"}
+KEY_NAME: Final[Schema] = {"type": "string", "pattern": f"^{KEY_NAME_PATTERN}$", "maxLength": KEY_NAME_CHARS_MAX}
 NAME: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": NAME_CHARS_MAX}
 EMAIL: Final[Schema] = {"type": "string", "maxLength": EMAIL_CHARS_MAX}
 PUBLIC_KEY: Final[Schema] = {"type": "string", "maxLength": PUBKEY_CHARS_MAX}
@@ -59,6 +61,7 @@ Label = Annotated[str, _of(LABEL)]
 """A session, a dispatch nonce: what only has to be the same again."""
 Epoch = Annotated[int, _of({"minimum": 1, "maximum": INT_MAX})]
 Name = Annotated[str, _of(NAME)]
+KeyNameText = Annotated[Any, _of(KEY_NAME)]
 Email = Annotated[str, _of(EMAIL)]
 PublicKey = Annotated[str, _of(PUBLIC_KEY)]
 Span = Annotated[int | float, _of({"exclusiveMinimum": 0})]

@@ -19,7 +19,7 @@ from batonpass.core.search import FOUND_MAX, QUERY_CHARS_MAX
 from batonpass.core.search import LIMIT_MAX as FOUND_LIMIT_MAX
 from batonpass.server.http.operations import Operation
 from batonpass.wire.events import LAST_EVENT_ID, WAIT_S_MAX
-from batonpass.wire.schemas import ID, LABEL, PREFIX, Schema
+from batonpass.wire.schemas import ID, KEY_NAME, LABEL, PREFIX, Schema
 from batonpass.wire.transfer import NODE_COUNT
 
 NUMBER_MAX: Final = 10**9 - 1
@@ -97,6 +97,7 @@ IN_QUERIES: Final[dict[str, Parameter]] = {
     "person": Parameter(
         "Only tokens of this person.", {"type": "string", "pattern": "^person-[a-z0-9-]+$", "maxLength": 200}
     ),
+    "keys.listed.name": Parameter("Only the key of this name.", KEY_NAME),
     "project": Parameter("Only what belongs to this project.", ID),
     "q": Parameter(
         "The words to look for, all of them; the last one may only be begun. Nothing in it is an operator.",

@@ -38,6 +38,7 @@ from batonpass.server.http import (
     history,
     identity,
     inbox,
+    keys,
     leases,
     nodes,
     policy,
@@ -59,6 +60,7 @@ from batonpass.wire import digest as brief
 from batonpass.wire import events as happened
 from batonpass.wire import history as past
 from batonpass.wire import identity as who
+from batonpass.wire import keys as key
 from batonpass.wire import leases as lease
 from batonpass.wire import nodes as graph
 from batonpass.wire import paths
@@ -144,6 +146,9 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     read(paths.ADMIN_TOKENS, tokens.list_personal, token.TokensReply, "person", *_PAGE),
     create(paths.ADMIN_TOKENS, tokens.mint_for, token.AdminTokenRequest, token.PersonalTokenReply),
     remove(paths.ADMIN_TOKEN, tokens.revoke_personal, None, token.RevokeReply),
+    read(paths.ADMIN_KEYS, keys.listed, key.KeysReply, "name", *_PAGE),
+    create(paths.ADMIN_KEYS, keys.mint, key.KeyRequest, key.KeyReply),
+    remove(paths.ADMIN_KEY, keys.revoke, None, key.KeyRevokeReply),
     read(paths.CLASSES, classes.listed, classed.ClassesReply, *_PAGE),
     read(paths.CLASS, classes.get, classed.ClassDocumentReply, "version"),
     replace(paths.CLASS, classes.put, classed.ClassRequest, classed.ClassReply, also=(201,)),

@@ -19,6 +19,7 @@ from batonpass.server.services.graph import Graph
 from batonpass.server.services.history import History
 from batonpass.server.services.identity import Identity
 from batonpass.server.services.inbox import Inboxes
+from batonpass.server.services.keys import Keys
 from batonpass.server.services.leases import Leases
 from batonpass.server.services.lines import Lines
 from batonpass.server.services.policy import Policies
@@ -68,6 +69,7 @@ class Services:
     classes: Classes
     identity: Identity
     tokens: Tokens
+    keys: Keys
     transfers: Transfers
 
     @staticmethod
@@ -100,6 +102,7 @@ class Services:
             classes=classes,
             identity=identity,
             tokens=Tokens(store, identity.principals),
+            keys=Keys(store, identity.principals),
             transfers=Transfers(store),
         )
 

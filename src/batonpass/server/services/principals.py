@@ -1,7 +1,8 @@
 """From a token's text to who is asking, with a short memory (D2a).
 
     text ─ SHA-256 ─▶ remembered, at most 5 s ago ──────────────▶ Principal
-                  └─▶ row of the hash, its person, its agent ──▶ Principal, or Unauthorized
+                  ├─▶ row of the hash, its person, its agent ──▶ Principal, or Unauthorized
+                  └─▶ row of the hash among API keys ──────────▶ Principal, or Unauthorized
 
 A revocation is heard of at once in the process that made it, and within 5 s
 in the others. Two kinds of write do not rest on that memory. Under a run token
@@ -20,7 +21,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,8 +29,9 @@ from batonpass.core.clock import MICROS_PER_S
 from batonpass.core.errors import Forbidden, Unauthorized
 from batonpass.core.identity import Kind, Principal
 from batonpass.core.ids import Instant, TokenHash
-from batonpass.core.tokens import Scope, Secret, Token, hash_of, well_formed
-from batonpass.store import tokens
+from batonpass.core.keys import ApiKey
+from batonpass.core.tokens import Scope, Secret, hash_of, is_of_key, well_formed
+from batonpass.store import keys, tokens
 from batonpass.store.base import Store, Tx, now_asked
 from batonpass.store.tokens import KnownToken
 
@@ -41,6 +43,18 @@ UNKNOWN: Final = (
     " ask its owner or an admin for a new one and send that"
 )
 """One sentence for every reason, so that a guess learns nothing from it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Who stands behind a token that opens something, and for how many microseconds more it does."""
+
+    principal: Principal
+    left: int
+
+
+Find = Callable[[TokenHash], Awaitable[Found | None]]
+"""Says who stands behind a token of one kind, None when it opens nothing (any more)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +81,7 @@ class Principals:
             return found.principal
         if not well_formed(secret):
             raise Unauthorized(UNKNOWN)
-        return await self._look_up_once(token)
+        return await self._look_up_once(token, self._kept_key if is_of_key(secret) else self._kept_token)
 
     def forget(self, *hashes: TokenHash) -> None:
         """Let the next request under each token read its row again."""
@@ -75,38 +89,52 @@ class Principals:
             self._remembered.pop(token, None)
             self._looking.pop(token, None)
 
-    async def _look_up_once(self, token: TokenHash) -> Principal:
+    async def _look_up_once(self, token: TokenHash, find: Find) -> Principal:
         looking = self._looking.get(token)
         if looking is None:
-            looking = self._looking[token] = asyncio.create_task(self._look_up(token), name="look up a token")
+            looking = self._looking[token] = asyncio.create_task(self._look_up(token, find), name="look up a token")
             looking.add_done_callback(_retrieved)
         # Shielded: one caller that hangs up must not fail the others.
         return await asyncio.shield(looking)
 
-    async def _look_up(self, token: TokenHash) -> Principal:
+    async def _look_up(self, token: TokenHash, find: Find) -> Principal:
         looked_s = self._monotonic_s()
         try:
-            async with self._store.read() as tx:
-                rows, ((now,),) = await tx.fetch(tokens.known_asked(token), now_asked(self._store.clock))
-            known = tokens.known(rows)
-            if known is None or not hmac.compare_digest(known.token.hash, token) or not known.token.valid(now):
+            found = await find(token)
+            if found is None or not hmac.compare_digest(found.principal.token, token):
                 raise Unauthorized(UNKNOWN)
-            principal = principal_of(known)
-            self._remember(known.token, principal, looked_s=looked_s, now=now)
-            return principal
+            self._remember(found, looked_s=looked_s)
+            return found.principal
         finally:
             if self._looking.get(token) is asyncio.current_task():
                 del self._looking[token]
 
-    def _remember(self, token: Token, principal: Principal, *, looked_s: float, now: Instant) -> None:
+    async def _kept_token(self, token: TokenHash) -> Found | None:
+        async with self._store.read() as tx:
+            rows, ((now,),) = await tx.fetch(tokens.known_asked(token), now_asked(self._store.clock))
+        known = tokens.known(rows)
+        if known is None or not known.token.valid(now):
+            return None
+        return Found(principal_of(known), left=known.token.expires_at - now)
+
+    async def _kept_key(self, token: TokenHash) -> Found | None:
+        async with self._store.read() as tx:
+            rows, ((now,),) = await tx.fetch(keys.known_asked(token), now_asked(self._store.clock))
+        key = keys.known(rows)
+        if key is None or not key.valid(now):
+            return None
+        return Found(principal_of_key(key), left=key.expires_at - now)
+
+    def _remember(self, found: Found, *, looked_s: float) -> None:
         """Keep the answer from when its question was sent, never beyond the token's own end."""
-        if self._looking.get(token.hash) is not asyncio.current_task():
+        token = found.principal.token
+        if self._looking.get(token) is not asyncio.current_task():
             return
-        self._remembered.pop(token.hash, None)
+        self._remembered.pop(token, None)
         if len(self._remembered) >= REMEMBERED_MOST:
             del self._remembered[next(iter(self._remembered))]
-        left_s = (token.expires_at - now) / MICROS_PER_S
-        self._remembered[token.hash] = _Remembered(principal, looked_s + min(REMEMBERED_S_MAX, left_s))
+        left_s = found.left / MICROS_PER_S
+        self._remembered[token] = _Remembered(found.principal, looked_s + min(REMEMBERED_S_MAX, left_s))
 
 
 def principal_of(known: KnownToken) -> Principal:
@@ -140,6 +168,11 @@ def principal_of(known: KnownToken) -> Principal:
         run=token.run,
         read_only=token.scope is Scope.READ,
     )
+
+
+def principal_of_key(key: ApiKey) -> Principal:
+    """Return the principal of an API key. No person stands behind it."""
+    return Principal(id=key.identity, kind=Kind.KEY, name=key.name, token=key.hash, read_only=key.scope is Scope.READ)
 
 
 def require_admin(principal: Principal) -> None:

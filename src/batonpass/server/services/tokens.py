@@ -99,7 +99,7 @@ class Minted:
     cut: bool
 
 
-class _Kept(msgspec.Struct):
+class Kept(msgspec.Struct):
     """What is stored for a repetition in place of the reply: which token was minted, and no secret."""
 
     http_status: ClassVar[int] = 201
@@ -131,7 +131,7 @@ class Tokens:
         self, caller: Caller, owner: PersonId, wish: Wish, *, may: Callable[[Principal], object]
     ) -> wire.PersonalTokenReply:
         async with change(self._store, caller, onto=frozenset()) as made:
-            ends = _minted_before(made)
+            ends = minted_before(made)
             may(await require_current(made.tx, made.now, changing=ends))
             person = await require_person(made.tx, owner)
             minted = mint(Kind.PERSONAL, person, wish, now=made.now, entropy=self._entropy)
@@ -147,7 +147,7 @@ class Tokens:
         kind, lease = wish.kind(), wish.lease
         changing = frozenset({lease.resource}) if lease is not None else frozenset()
         async with change(self._store, caller, onto=frozenset(), changing=changing) as made:
-            before = _minted_before(made)
+            before = minted_before(made)
             ends = before | _named_in_lease(made, lease)
             principal = await require_current(made.tx, made.now, changing=ends)
             agent = await _require_managed(made.tx, agent_id, principal, runs=kind is Kind.RUN)
@@ -164,7 +164,7 @@ class Tokens:
         if ends:
             tokens.revoke(made.tx, ends, now=made.now)
         tokens.add(made.tx, minted.token)
-        made.answer(_Kept(minted.token.hash))
+        made.answer(Kept(minted.token.hash))
         made.tx.after_commit(functools.partial(self._principals.forget, *ends))
 
     # --- listing ------------------------------------------------------------------------------------------------
@@ -392,11 +392,11 @@ def _unname_in_lease(tx: Tx, resource: Resource, token: TokenHash) -> None:
         leases.write(tx, [(row, after)])
 
 
-def _minted_before(made: Change) -> frozenset[TokenHash]:
+def minted_before(made: Change) -> frozenset[TokenHash]:
     """Return what this very request minted if it was sent before."""
     if made.replayed is None:
         return frozenset()
-    return frozenset({TokenHash(msgspec.json.decode(made.replayed.body, type=_Kept).minted)})
+    return frozenset({TokenHash(msgspec.json.decode(made.replayed.body, type=Kept).minted)})
 
 
 def _the_one(found: list[Token], prefix: str) -> Token:
