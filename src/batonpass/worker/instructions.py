@@ -64,6 +64,10 @@ def parse(line: bytes, *, checkpoint: FieldName | None) -> tuple[Write, ...]:
 
     `checkpoint` is the field that checkpoints go to, None when there is none.
     """
+    try:
+        line.decode()
+    except UnicodeDecodeError as error:
+        raise Invalid(f"it is not UTF-8: byte {error.start + 1} of the line") from error
     asked = _decoded(line)
     if isinstance(asked.writes, UnsetType):
         return (_write(asked, checkpoint),)
@@ -76,10 +80,7 @@ def parse(line: bytes, *, checkpoint: FieldName | None) -> tuple[Write, ...]:
 
 def _decoded(text: bytes | msgspec.Raw) -> _Instruction:
     try:
-        bytes(text).decode()
         return msgspec.json.decode(text, type=_Instruction)
-    except UnicodeDecodeError as error:
-        raise Invalid(f"it is not UTF-8: byte {error.start + 1} of the line") from error
     except (msgspec.MsgspecError, RecursionError) as error:
         raise Invalid(str(error)) from error
 
