@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from batonpass.core import class_schemas
 from batonpass.core.class_rules import (
     CAP_DEFAULT,
     CAP_MAX,
@@ -32,21 +33,22 @@ from batonpass.core.class_rules import (
     Findings,
     Rule,
 )
+from batonpass.core.class_schemas import SchemaFinding
 from batonpass.core.classes import EVERY, Fields, FieldSpec, RecordClass, Role, RoleName, covers
 from batonpass.core.errors import Invalid
 from batonpass.core.globs import STAR, what_is_wrong
 from batonpass.core.ids import json_type, shown
 from batonpass.core.records import LEASE_S_MAX, ClassName, FieldKind, FieldName, parse_class_name, parse_field_name
 
-SchemaFinding = tuple[Rule, str]
 SchemaCheck = Callable[[object], Iterable[SchemaFinding]]
-"""Says what is wrong with a JSON Schema."""
+"""Says what else is wrong with a JSON Schema in which `core.class_schemas` found nothing."""
 
 RESERVED: Final = frozenset({"pipelines", "landings"})
 """Classes that the server brings itself: their fields are what its own programs rely on."""
 
 _CLASS_KEYS: Final = ("name", "fields", "roles")
-_ROLE_KEYS: Final = ("identities", "read", "write", "claim")
+_PERMISSIONS: Final = ("read", "write", "claim")
+_ROLE_KEYS: Final = ("identities", *_PERMISSIONS)
 _OWN_KEY: Final = {FieldKind.REGISTER: "schema", FieldKind.APPEND: "cap", FieldKind.TASK: "lease"}
 _LEASE: Final = re.compile(r"(\d{1,6})([smhd])", re.ASCII)
 _UNIT_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -62,11 +64,6 @@ def parse_class(document: object, *, name: str | None = None, check_schema: Sche
     return _Reading(document, name, check_schema).record_class()
 
 
-def stored_class(name: ClassName, document: str) -> RecordClass:
-    """Return the class that was kept as `document`, JSON text by `stored_text`: it was checked when it was applied."""
-    return parse_class(json.loads(document), name=name, check_schema=lambda _: ())
-
-
 def document_of(record_class: RecordClass) -> Document:
     """Return the canonical document of a class: `parse_class` gives the same class back."""
     fields: Document = {name: _field_document(spec) for name, spec in record_class.fields.items()}
@@ -74,9 +71,9 @@ def document_of(record_class: RecordClass) -> Document:
     return {"name": record_class.name, "fields": fields, "roles": roles}
 
 
-def stored_text(record_class: RecordClass) -> str:
-    """Return the canonical document of a class as JSON text, the form in which it is kept."""
-    return _json(document_of(record_class))
+def text_of(value: object) -> str:
+    """Return `value` as JSON text, its keys in the order in which they stand."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def parse_lease_s(text: object) -> int:
@@ -136,15 +133,26 @@ class _Reading:
     def record_class(self) -> RecordClass:
         """Return the class, or raise with all that was found."""
         document = self._mapping(self._document, "")
-        if len(_json(document).encode(errors="surrogatepass")) > DOCUMENT_BYTES_MAX:
-            self._findings.add(Rule.TOO_LARGE, f"more than {DOCUMENT_BYTES_MAX} bytes as JSON")
-            self._findings.raise_any()
+        self._refuse_unfit(document)
         self._refuse_unknown(document, _CLASS_KEYS, "")
         name = self._class_name(document)
         self._read_fields(document)
         roles = self._roles(document)
         self._findings.raise_any()
         return RecordClass(name, self._fields, roles)
+
+    def _refuse_unfit(self, document: Mapping[str, object]) -> None:
+        """Raise at once for what need not be looked into: too much of it, too deep, or text that is none."""
+        try:
+            size = len(text_of(document).encode())
+        except RecursionError:
+            self._findings.add(Rule.TOO_LARGE, "nested too deeply")
+        except UnicodeEncodeError:
+            self._findings.add(Rule.BAD_TEXT, "half of a surrogate pair stands in it, which is no character")
+        else:
+            if size > DOCUMENT_BYTES_MAX:
+                self._findings.add(Rule.TOO_LARGE, f"{size} bytes as JSON; the limit is {DOCUMENT_BYTES_MAX} bytes")
+        self._findings.raise_any()
 
     def _class_name(self, document: Mapping[str, object]) -> ClassName:
         own = document.get("name")
@@ -232,9 +240,9 @@ class _Reading:
             return None
 
     def _schema(self, given: object, where: str) -> str:
-        for rule, why in self._check_schema(given):
+        for rule, why in class_schemas.findings(given) or self._check_schema(given):
             self._findings.add(rule, f"schema: {why}", where=where)
-        return _json(given)
+        return json.dumps(given, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
     # --- roles -------------------------------------------------------------------------------------------------------
 
@@ -359,7 +367,3 @@ def _role_document(role: Role) -> Document:
         "identities": list(role.identities),
         **{key: STAR if fields >= EVERY else sorted(fields) for key, fields in permitted.items() if fields},
     }
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

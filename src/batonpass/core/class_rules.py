@@ -20,7 +20,6 @@ IDENTITIES_MAX: Final = 100
 CAP_MAX: Final = 100_000
 CAP_DEFAULT: Final = 1_000
 """How many items an append holds whose class does not say."""
-SCHEMA_DEPTH_MAX: Final = 40
 FINDINGS_MAX: Final = 100
 """How many findings are told at once; a document may be wrong in more places than anybody reads."""
 
@@ -37,6 +36,7 @@ class Rule(StrEnum):
     NO_FIELDS = "no-fields"
     TOO_MANY = "too-many"
     TOO_LARGE = "too-large"
+    BAD_TEXT = "bad-text"
     UNKNOWN_TYPE = "unknown-type"
     MISPLACED_KEY = "misplaced-key"
     BAD_CAP = "bad-cap"
@@ -57,6 +57,7 @@ class Rule(StrEnum):
     AMBIGUOUS = "ambiguous-word"
     FIELD_HOLDS_DATA = "field-holds-data"
     KIND_HOLDS_DATA = "kind-holds-data"
+    OTHER_KIND_BEFORE = "other-kind-before"
 
 
 @dataclass(slots=True)
@@ -70,10 +71,16 @@ class Findings:
         """Note that `rule` is broken at `where`, such as ``role r: field f``."""
         self.lines.append(": ".join(part for part in (self.subject, where, rule, why) if part))
 
+    def summary(self) -> str:
+        """Return the first finding, and how many more there are."""
+        first, *rest = self.lines
+        return f"{first} (and {len(rest)} more)" if rest else first
+
+    def told(self) -> tuple[str, ...]:
+        """Return the findings, as many as are told."""
+        return tuple(self.lines[:FINDINGS_MAX])
+
     def raise_any(self) -> None:
         """Raise `Invalid` with every finding in `details`, if there is one."""
-        if not self.lines:
-            return
-        first, *rest = self.lines
-        more = f" (and {len(rest)} more)" if rest else ""
-        raise Invalid(f"{first}{more}", details=tuple(self.lines[:FINDINGS_MAX]), field="class")
+        if self.lines:
+            raise Invalid(self.summary(), details=self.told(), field="class")

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from batonpass.core.class_changes import FieldUse
 from batonpass.core.ids import HolderId, Instant
-from batonpass.core.records import ClassName
+from batonpass.core.records import RESOURCE_PREFIX, ClassName, FieldName
 from batonpass.core.values import value
 from batonpass.store.base import Reader, Row, Statement, Tx, as_json, q
 
@@ -79,3 +80,22 @@ def insert(tx: Tx, applied: Applied) -> None:
             applied_at=applied.version.applied_at,
         )
     )
+
+
+async def uses(tx: Tx, name: ClassName) -> dict[FieldName, FieldUse]:
+    """Return what records of the class `name`, which is locked, have of each field that any of them has."""
+    low, high = f"{RESOURCE_PREFIX}{name}/", f"{RESOURCE_PREFIX}{name}0"  # 0 is what follows the slash
+    (rows,) = await tx.fetch(q("classes.uses", name=name, low=low, high=high))
+    return {FieldName(field): FieldUse(*counts) for field, *counts in rows}
+
+
+async def page(tx: Reader, *, after: str, most: int) -> list[Applied]:
+    """Return at most `most` classes as they are in force, by name, their documents left out."""
+    (rows,) = await tx.fetch(q("classes.page", after=after, most=most))
+    return [applied_row(row) for row in rows]
+
+
+async def get(tx: Reader, name: ClassName, *, version: int | None) -> tuple[Applied, int] | None:
+    """Return one version of a class, the newest without `version`, and which is the newest; None if not there."""
+    (rows,) = await tx.fetch(q("classes.get", name=name, version=version))
+    return (applied_row(rows[0][:-1]), rows[0][-1]) if rows else None

@@ -1,21 +1,36 @@
-"""Classes: the one in force, read in the transaction that decides by it (D35, D38)."""
+"""Classes of records: applied by admins, read by everybody, and in force for who decides by them (D35, D38).
+
+Whoever applies a version has its class alone: whoever writes under it has
+committed, and counts, or comes later, and reads the new version under its own
+locks. So no write stands in a field that a version took away.
+"""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from batonpass.core.class_documents import stored_class
+import msgspec
+
+from batonpass.core import points
+from batonpass.core.class_changes import moves_fields, require_kept
 from batonpass.core.classes import RecordClass
 from batonpass.core.errors import NotFound
+from batonpass.core.identity import Principal
 from batonpass.core.records import ClassName
+from batonpass.server.services.change import Caller, Replayed, change
+from batonpass.server.services.principals import require_admin, require_current
 from batonpass.store import classes as rows_of
-from batonpass.store.base import Reader, Row, Store, Tx
-from batonpass.store.classes import Version
+from batonpass.store import events
+from batonpass.store.base import SYSTEM, Fences, Reader, Row, Store, Tx, retried
+from batonpass.store.classes import Applied, Version
+from batonpass.wire import classes as wire
+from batonpass.wire.classes import kept_class
 
 CACHED_MAX: Final = 1_000
 """How many parsed versions are kept."""
+PAGE_MAX: Final = 500
 
 
 class Classes:
@@ -25,18 +40,89 @@ class Classes:
         self._store = store
         self._parsed: OrderedDict[Version, RecordClass] = OrderedDict()
 
+    # --- applying ----------------------------------------------------------------------------------------------------
+
+    @retried
+    async def apply(self, caller: Caller, wanted: RecordClass) -> wire.ClassReply | Replayed:
+        """Make `wanted` the version in force, unless what is in force says the same; an admin's.
+
+        `Conflict` where it would take away what records have, with every finding.
+        """
+        require_admin(caller.principal)
+        async with change(self._store, caller, onto=frozenset()) as made:
+            if made.replayed is not None:
+                return made.replayed
+            require_admin(await require_current(made.tx, made.now))
+            return made.answer(await self._apply(made.tx, wanted, by=caller.principal))
+
+    @retried
+    async def apply_here(self, wanted: RecordClass) -> wire.ClassReply:
+        """Do the same by the server's own hand, for classes that it was started with."""
+        async with self._store.write(SYSTEM, Fences()) as tx:
+            return await self._apply(tx, wanted, by=SYSTEM)
+
+    async def _apply(self, tx: Tx, wanted: RecordClass, *, by: Principal) -> wire.ClassReply:
+        await tx.fetch(rows_of.locked_asked([wanted.name]))
+        await points.areach("class.locked")
+        (rows,) = await tx.fetch(rows_of.versions_asked([wanted.name]))
+        present, version = (await self.of_versions(tx, rows)).get(wanted.name, (None, 0))
+        if present == wanted:
+            return wire.ClassReply(record_class=wanted.name, version=version, changed=False)
+        if present is not None and moves_fields(present, wanted):
+            require_kept(present, wanted, await rows_of.uses(tx, wanted.name))
+        now = await tx.now()
+        applied = Version(wanted.name, version + 1, now)
+        rows_of.insert(tx, Applied(applied, wire.kept_text(wanted), by.id))
+        data = {"class": wanted.name, "version": applied.version}
+        events.append(tx, [events.Event("class.applied", None, None, by, data=data)], at=now)
+        reply = wire.NewClassReply if present is None else wire.ClassReply
+        return reply(record_class=wanted.name, version=applied.version, changed=True)
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    async def page(self, *, after: str, limit: int) -> wire.ClassesReply:
+        """Return classes by name; everybody's to read."""
+        most = min(limit, PAGE_MAX)
+        async with self._store.read() as tx:
+            found = await rows_of.page(tx, after=after, most=most + 1)
+        lines = [_line(each) for each in found[:most]]
+        return wire.ClassesReply(lines, lines[-1].record_class if len(found) > most else None)
+
+    async def get(self, name: ClassName, *, version: int | None) -> wire.ClassDocumentReply:
+        """Return one version of a class, the one in force without `version`; everybody's to read."""
+        async with self._store.read() as tx:
+            found = await rows_of.get(tx, name, version=version)
+            if found is None and version is not None and await rows_of.get(tx, name, version=None) is not None:
+                raise NotFound(f"version: {name} has no version {version}", field="version")
+        if found is None:
+            raise _not_there(name)
+        applied, latest = found
+        line = _line(applied)
+        document = msgspec.Raw(applied.document.encode())
+        return wire.ClassDocumentReply(**msgspec.structs.asdict(line), latest=latest, document=document)
+
+    # --- in the transactions of others -------------------------------------------------------------------------------
+
     async def current(self, tx: Tx, name: ClassName) -> tuple[RecordClass, int]:
         """Return the class `name` and its version, in force until the transaction `tx` ends; `NotFound` if none.
 
         Asked after the lease rows are locked and before the rows of records (D44).
         """
         _, rows = await tx.fetch(rows_of.held_asked([name]), rows_of.versions_asked([name]))
-        return _one(name, await self.of_versions(tx, rows))
+        found = await self.of_versions(tx, rows)
+        await points.areach("class.held")
+        return require_class(name, found)
 
     async def seen(self, tx: Reader, name: ClassName) -> tuple[RecordClass, int]:
         """Return the class `name` and its version as the snapshot `tx` has it, for reads; `NotFound` if none."""
         (rows,) = await tx.fetch(rows_of.versions_asked([name]))
-        return _one(name, await self.of_versions(tx, rows))
+        return require_class(name, await self.of_versions(tx, rows))
+
+    async def in_force(self, names: Collection[ClassName]) -> dict[ClassName, RecordClass]:
+        """Return these classes as they are now; one that is not there is not among them."""
+        async with self._store.read() as tx:
+            (rows,) = await tx.fetch(rows_of.versions_asked(names))
+            return {name: found for name, (found, _) in (await self.of_versions(tx, rows)).items()}
 
     async def of_versions(self, tx: Reader, rows: Sequence[Row]) -> dict[ClassName, tuple[RecordClass, int]]:
         """Return the classes in the answer to `versions_asked`, which a writer asks after `held_asked`."""
@@ -45,7 +131,7 @@ class Classes:
         missing = [each for each in versions.values() if each not in known]
         if missing:
             read = await rows_of.documents(tx, missing)
-            known |= {each: stored_class(each.name, document) for each, document in read.items()}
+            known |= {each: kept_class(each.name, document) for each, document in read.items()}
         for each, parsed in known.items():
             self._keep(each, parsed)
         return {name: (known[version], version.version) for name, version in versions.items()}
@@ -57,7 +143,16 @@ class Classes:
             self._parsed.popitem(last=False)
 
 
-def _one(name: ClassName, found: Mapping[ClassName, tuple[RecordClass, int]]) -> tuple[RecordClass, int]:
+def require_class(name: ClassName, found: Mapping[ClassName, tuple[RecordClass, int]]) -> tuple[RecordClass, int]:
     if name not in found:
-        raise NotFound(f"{name}: no such class; `baton class list` shows those there are", field="class")
+        raise _not_there(name)
     return found[name]
+
+
+def _line(applied: Applied) -> wire.ClassLineBody:
+    version = applied.version
+    return wire.line_body(version.name, version.version, by=applied.applied_by, at=version.applied_at)
+
+
+def _not_there(name: ClassName) -> NotFound:
+    return NotFound(f"{name}: no such class; `baton class list` shows those there are", field="class")
