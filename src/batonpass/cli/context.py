@@ -25,7 +25,7 @@ def connected(common: Common) -> Iterator[Client]:
     if found.server is None:
         from batonpass.cli.local import local_client
 
-        with local_client(found.home, token=_given(found)) as client:
+        with local_client(found.home, token=given_token(found)) as client:
             yield client
         return
     token = _required(found, found.server)
@@ -45,7 +45,7 @@ def ask(common: Common, call: Call[T]) -> Answer[T]:
         return client.answer(call)
 
 
-def _given(found: Config) -> str | None:
+def given_token(found: Config) -> str | None:
     """Return a token from the environment; the stored one of local mode is that mode's own affair."""
     return found.token.text if found.token is not None and found.token.source == config.TOKEN else None
 

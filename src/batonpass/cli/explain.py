@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from batonpass.core import errors
-from batonpass.core.errors import BatonError, Conflict
+from batonpass.core.errors import BatonError, Conflict, Invalid
+from batonpass.core.records import parse_record_path
 
 Hint = tuple[str, str]
 """A command, and what it is good for."""
 
+OF_RECORDS: Final = frozenset({"record", "sidecar"})
+"""Commands after which what there is to look at is a record, and not a node."""
 _LOOKED_UP: Final[dict[str | None, Hint]] = {
     "revision": ("baton history NODE", "its revisions"),
     "type": ("baton schema", "the types there are"),
@@ -18,11 +21,12 @@ _LOOKED_UP: Final[dict[str | None, Hint]] = {
 """Where to look for what is not there, by its field; for nodes it is the list of them."""
 
 
-def hints(error: BatonError) -> list[Hint]:
-    """Return the next sensible commands after `error`, best first."""
+def hints(error: BatonError, args: Sequence[str] = ()) -> list[Hint]:
+    """Return the next sensible commands after `error`, which `args` ended in, best first."""
     if error.field in {"db", "file"}:
         return []  # about a database or a backup, which no command of the graph knows more about
-    return list(_hints(error))
+    of_records = args and args[0] in OF_RECORDS
+    return list(_hints_of_records(error, args) if of_records else _hints(error))
 
 
 def _hints(error: BatonError) -> Iterator[Hint]:
@@ -52,3 +56,35 @@ def _hints(error: BatonError) -> Iterator[Hint]:
             yield "baton status", "is it there again"
         case _:
             return
+
+
+def _hints_of_records(error: BatonError, args: Sequence[str]) -> Iterator[Hint]:
+    record = next(filter(_is_record, args), "RECORD")
+    name = "CLASS" if record == "RECORD" else record.partition("/")[0]
+    match error:
+        case errors.AlreadyClaimed():
+            yield f"baton record claims {record}", "who has it, and until when"
+            yield f"baton record watch {record}", "what happens to it from now on"
+        case errors.StalePremise() | errors.LeaseLost():
+            yield f"baton record history {record}", "who came in between"
+            yield f"baton record get {record}", "how it reads now"
+        case errors.ScopeDenied():
+            yield "baton whoami", "whose token is used"
+            yield f"baton class show {name}", "who may do what"
+        case errors.NotTaskField() | errors.CapReached():
+            yield f"baton class show {name}", "its fields"
+        case errors.NotFound():
+            yield f"baton class show {name}", "its fields"
+            yield f"baton record list {name}", "its records"
+        case errors.Conflict():
+            yield f"baton record get {record}", "how it reads now"
+        case _:
+            yield from _hints(error)
+
+
+def _is_record(argument: str) -> bool:
+    try:
+        parse_record_path(argument)
+    except Invalid:
+        return False
+    return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
     from batonpass.core.errors import BatonError
 
-GOES_ON: Final = frozenset({"work", "serve"})
+GOES_ON: Final = frozenset({"work", "serve", "sidecar"})
 """Commands that do more than print: that their reader has gone is no reason to end well."""
 COLLECT_AFTER: Final = (50_000, 20, 20)
 """Garbage is looked for less often than by default. What a request makes is freed by counting; a full search is a pause
@@ -69,7 +70,7 @@ def _run(args: list[str]) -> int:
         failure = error
     else:
         return code if isinstance(code, int) else Exit.OK
-    _complain(failure, as_json="--json" in args)
+    _complain(failure, args)
     return exit_of(failure)
 
 
@@ -80,7 +81,7 @@ def _fail_here(error: OSError, args: list[str]) -> int:
     words = error.strerror or str(error) or type(error).__name__
     failure = WorkFailed(words if error.filename is None else f"{error.filename}: {words}")
     try:
-        _complain(failure, as_json="--json" in args)
+        _complain(failure, args)
         sys.stdout.flush()
     except OSError:
         _leave_quietly()
@@ -127,12 +128,12 @@ def _unknown(rest: list[str]) -> str:
     return f"there is no command {rest[0]!r}; {f'baton {close[0]}?' if close else 'baton --help lists them'}"
 
 
-def _complain(error: BatonError, *, as_json: bool) -> None:
+def _complain(error: BatonError, args: Sequence[str]) -> None:
     """Say what went wrong and what to do next on standard error; with `--json` also in the one shape on output."""
     from batonpass.cli.explain import hints
     from batonpass.cli.render import clean, print_json, warn
 
-    if as_json:
+    if "--json" in itertools.takewhile(lambda arg: arg != "--", args):  # what stands after is another command's
         import msgspec
 
         from batonpass.wire.errors import error_body
@@ -141,7 +142,7 @@ def _complain(error: BatonError, *, as_json: bool) -> None:
     warn(f"baton: {clean(error.message)}")  # it may quote what was typed
     for line in (*(each for each in error.details if each not in error.message), *getattr(error, "__notes__", ())):
         warn(f"  {clean(line)}")
-    commands = hints(error)
+    commands = hints(error, args)
     wide = max((len(command) for command, _ in commands), default=0)
     for command, words in commands:
         warn(f"  {command.ljust(wide)}  {words}")

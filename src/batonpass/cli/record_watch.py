@@ -1,0 +1,60 @@
+"""`baton record watch`: what happens to a record from now on, a line each."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from typing import Final
+
+import msgspec
+
+from batonpass.cli.context import connected
+from batonpass.cli.options import COMMON, Common
+from batonpass.cli.records import FieldArg, RecordArg
+from batonpass.cli.render import clean, print_json, say, warn
+from batonpass.client import feed
+from batonpass.wire.events import EventBody
+
+GAP: Final = "  "
+WORDLESS: Final = frozenset({"{}", "null"})
+"""What an event's data is that says nothing more."""
+
+
+def watch(
+    record: RecordArg, field: FieldArg | None = None, /, *, count: int | None = None, common: Common = COMMON
+) -> None:
+    """Follow what happens to a record, or to one field of it, from now on, until interrupted.
+
+    Renewals are no news; whatever else is done to a field that you may read is a line.
+
+    Args:
+        record: which, as class/id.
+        field: only this field.
+        count: end after so many.
+
+    """
+    with connected(common) as client:
+        following = feed.follow(client, record=record, field=field)
+        sys.stdout.flush()
+        warn(f"watching {record}{f' {field}' if field is not None else ''}")
+        sys.stderr.flush()
+        for event in itertools.islice(following, count):
+            if common.json:
+                print_json(msgspec.json.encode(event))
+            else:
+                say(line_of(event))
+            sys.stdout.flush()
+
+
+def line_of(event: EventBody) -> str:
+    """Return an event of a record in one line: when, what, of which field, at which version, by whom."""
+    data = bytes(event.data).decode()
+    parts = (
+        event.at,
+        event.kind,
+        event.field or "-",
+        f"v{event.version}" if event.version is not None else "-",
+        event.actor,
+        "" if data in WORDLESS else data,
+    )
+    return clean(GAP.join(filter(None, parts)))
