@@ -30,16 +30,18 @@ import httpx
 import msgspec
 
 from batonpass import __version__
-from batonpass.client import calls, feed_calls, graph_calls, key_calls
+from batonpass.client import calls, class_calls, feed_calls, graph_calls, key_calls
 from batonpass.client.calls import Call, Repeat
 from batonpass.core.errors import BatonError, Invalid, Unavailable, Unknown
 from batonpass.core.ids import Fence, NodeId
+from batonpass.core.records import RecordPath
 from batonpass.wire.errors import error_of
 
 if TYPE_CHECKING:
     from batonpass.client.heartbeat import Lost
     from batonpass.client.lease import HeldLease
     from batonpass.client.records import Records
+    from batonpass.client.task import HeldTask
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -341,6 +343,24 @@ class Client:
         from batonpass.client.records import Records
 
         return Records(self)
+
+    def task(
+        self,
+        record: RecordPath | str,
+        field: str,
+        *,
+        lease_s: int | None = None,
+        checkpoint: str | None = None,
+        on_lost: Callable[[Lost], None] | None = None,
+    ) -> AbstractContextManager[HeldTask]:
+        """Hold a record's task for a `with` block: claim it, keep it alive, write under it, hand it back."""
+        from batonpass.client.task import held
+
+        return held(self, record, field, lease_s=lease_s, checkpoint=checkpoint, on_lost=on_lost)
+
+    put_class = _sending(class_calls.put_class)
+    get_class = _sending(class_calls.get_class)
+    list_classes = _sending(class_calls.list_classes)
 
     # --- queue, nodes, edges -----------------------------------------------------------------------------------------
 

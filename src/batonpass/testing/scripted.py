@@ -13,6 +13,7 @@ from batonpass.core.clock import iso
 from batonpass.core.ids import Instant
 from batonpass.wire.errors import ErrorBody, ErrorInfo
 from batonpass.wire.leases import BulkRenewReply, Failed, LeaseBody, LeaseReply
+from batonpass.wire.records import RecordErrorBody, StaleBody, TaskReply
 
 Scripted = httpx.Response | httpx.HTTPError | Callable[[httpx.Request], httpx.Response]
 
@@ -58,8 +59,8 @@ class ScriptedServer:
         self.answers.extend(answers)
 
     def bodies(self) -> list[object]:
-        """Return what was sent, decoded."""
-        return [msgspec.json.decode(request.content) for request in self.requests]
+        """Return the bodies that were sent, decoded."""
+        return [msgspec.json.decode(request.content) for request in self.requests if request.content]
 
     def paths(self) -> list[str]:
         """Return where it was sent."""
@@ -104,3 +105,48 @@ def renewed(*views: LeaseBody, in_ms: int = 2_700_000, failed: Sequence[Failed] 
             expires_in_ms=in_ms if ids else None,
         )
     )
+
+
+# --- records ---------------------------------------------------------------------------------------------------------
+
+
+def task_answer(
+    version: int = 1, *, epoch: int = 1, in_ms: int | None = 300_000, took_over_from: str | None = None
+) -> httpx.Response:
+    """Return what a claim or renewal of `incidents/inc-1`'s remediation is answered; without `in_ms` a release."""
+    held = in_ms is not None
+    reply = TaskReply(
+        record="incidents/inc-1",
+        field="remediation",
+        version=version,
+        record_version=version,
+        epoch=epoch,
+        owner="agent:agent-a" if held else None,
+        lease_expires_at=iso(Instant(4_600_000_000)) if held else None,
+        expires_in_ms=in_ms,
+        took_over_from=took_over_from,
+    )
+    return answer(reply)
+
+
+def record_answer(record_version: int = 1, record: str = "incidents/inc-1", **values: object) -> httpx.Response:
+    """Return a record whose fields have these values, each at version 1."""
+    fields = {
+        name: {"version": 1, "author": "agent:agent-a", "updated_at": iso(Instant(0)), "value": value}
+        for name, value in values.items()
+    }
+    return answer({"record": record, "class_version": 1, "record_version": record_version, "fields": fields})
+
+
+def stale(field: str, *, expected: int, actual: int, kind: str | None = "fence") -> httpx.Response:
+    """Return the refusal of a write one of whose premises does not hold."""
+    broken = StaleBody(field=field, expected=expected, actual=actual, kind=kind, owner="agent:agent-b")
+    expires_at = iso(Instant(4_600_000_000))
+    message = f"{field} is at {actual}, not {expected}; nothing was changed"
+    return answer(RecordErrorBody("STALE_PREMISE", message, None, "agent:agent-b", expires_at, premises=[broken]), 409)
+
+
+def task_held(owner: str = "agent:agent-b") -> httpx.Response:
+    """Return the refusal of a claim because somebody has the task."""
+    expires_at = iso(Instant(4_600_000_000))
+    return answer(RecordErrorBody("HELD", f"held by {owner}", "remediation", owner, expires_at, 7), 409)
