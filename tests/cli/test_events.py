@@ -16,7 +16,7 @@ def test_what_happened_lately_is_a_table_oldest_first(baton: Baton) -> None:
 
     lines = baton.ok("events", "--node", "task-a").out.splitlines()
 
-    assert lines[0].split() == ["at", "kind", "node", "project", "by", "what"]
+    assert lines[0].split() == ["at", "kind", "about", "project", "by", "what"]
     assert re.fullmatch(r"\S+\+00:00 +node\.put +task-a +demo +person-ada-reader +status created", lines[1])
     assert re.fullmatch(r"\S+\+00:00 +lease\.claimed +task-a +demo +person-ada-reader +epoch 1", lines[2])
 

@@ -11,12 +11,12 @@ own keeps `position`, and reads what came after it again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from typing import Unpack
 
 from batonpass.client.client import Client
-from batonpass.client.feed_calls import get_events
+from batonpass.client.feed_calls import About, get_events
 from batonpass.core.errors import Unavailable
-from batonpass.core.ids import NodeId
 from batonpass.wire import events
 from batonpass.wire.events import EventBody
 
@@ -29,17 +29,13 @@ class Following:
         client: Client,
         *,
         after: str,
-        project: str | None = None,
-        kinds: Sequence[str] = (),
-        node: NodeId | None = None,
         wait_s: int = events.WAIT_S_MAX // 2,
+        **about: Unpack[About],
     ) -> None:
         self.position = after
         self._client = client
-        self._project = project
-        self._kinds = tuple(kinds)
-        self._node = node
         self._wait_s = wait_s
+        self._about = about
 
     def __iter__(self) -> Iterator[EventBody]:
         """Yield one event after the other; `Resync` when the position means nothing any more."""
@@ -50,9 +46,7 @@ class Following:
 
     def _page(self) -> events.EventsReply:
         """Return the next page, however long the server is away."""
-        call = get_events(
-            after=self.position, wait=self._wait_s, project=self._project, kinds=self._kinds, node=self._node
-        )
+        call = get_events(after=self.position, wait=self._wait_s, **self._about)
         while True:
             try:
                 return self._client.send(call)
@@ -61,15 +55,8 @@ class Following:
                 patience.sleep(patience.pause_s_max * (0.5 + patience.jitter() / 2))
 
 
-def follow(
-    client: Client,
-    *,
-    after: str = events.FROM_NOW,
-    project: str | None = None,
-    kinds: Sequence[str] = (),
-    node: NodeId | None = None,
-) -> Following:
+def follow(client: Client, *, after: str = events.FROM_NOW, **about: Unpack[About]) -> Following:
     """Return an iterator over what happens after a position, from now on without one."""
     if after == events.FROM_NOW:
         after = client.send(get_events(after=after)).next  # once: what happens while a server is away counts too
-    return Following(client, after=after, project=project, kinds=kinds, node=node)
+    return Following(client, after=after, **about)

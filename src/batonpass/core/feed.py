@@ -17,12 +17,14 @@ all of those are gone, what is still missing was rolled back.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from batonpass.core.classes import RecordClass
 from batonpass.core.errors import Invalid, Resync
 from batonpass.core.ids import Instant, shown
+from batonpass.core.records import ClassName, FieldName, Identity
 from batonpass.core.values import value
 
 INCARNATION_CHARS: Final = 12
@@ -48,6 +50,25 @@ class StoredEvent:
     record: str | None = None
     field: str | None = None
     version: int | None = None
+
+    @property
+    def record_class(self) -> ClassName | None:
+        """Return the class of the record that it is about, None when it is about none."""
+        return ClassName(self.record.partition("/")[0]) if self.record is not None else None
+
+
+def shown_to(event: StoredEvent, viewer: Identity, classes: Mapping[ClassName, RecordClass]) -> bool:
+    """Whether `viewer` may see `event`, given the classes in force: of records, what their fields' readers may (D15a).
+
+    What is about a record as a whole, its deletion say, is for whoever may read anything of its class.
+    """
+    if event.record_class is None:
+        return True
+    if (record_class := classes.get(event.record_class)) is None:
+        return False
+    if event.field is None:
+        return bool(record_class.readable(viewer))
+    return record_class.may_read(viewer, FieldName(event.field))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,22 +143,45 @@ class Wanted(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """Which events a reader wants; None is all of them. `kinds` may name a whole family: ``lease`` is ``lease.*``."""
+    """Which events a reader wants; None is all of them. `kinds` may name a whole family: ``lease`` is ``lease.*``.
+
+    Whether the reader may see them is asked when they are read: see `shown_to`.
+    """
 
     project: str | None = None
     kinds: tuple[str, ...] | None = None
     node: str | None = None
+    record: str | None = None
+    record_class: ClassName | None = None
+    field: FieldName | None = None
 
     def takes(self, event: StoredEvent) -> bool:
         """Whether `event` is among them."""
         return (
             (self.project is None or event.project == self.project)
             and (self.node is None or event.node == self.node)
+            and (self.record is None or event.record == self.record)
+            and (self.record_class is None or event.record_class == self.record_class)
+            and (self.field is None or event.field == self.field)
             and (self.kinds is None or event.kind in self.kinds or event.kind.partition(".")[0] in self.kinds)
         )
 
     def passes(self, projects: Collection[str | None] | None) -> bool:
         """Return False: that time passes is no event."""
+        del projects
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class EveryRecord:
+    """All that happens to records; who waits for a field of one finds it there."""
+
+    def takes(self, event: StoredEvent) -> bool:
+        """Whether `event` is about a record."""
+        return event.record is not None
+
+    def passes(self, projects: Collection[str | None] | None) -> bool:
+        """Return False: when a lease on a record ends, its waiters know by themselves."""
         del projects
         return False
 

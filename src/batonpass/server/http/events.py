@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+import functools
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -17,6 +18,7 @@ from batonpass.core.errors import Invalid, Resync, Unauthorized
 from batonpass.core.feed import Topic, is_position
 from batonpass.core.ids import Instant, parse_node_id, shown
 from batonpass.core.nodes import parse_slug
+from batonpass.core.records import Identity, identity_of, parse_class_name, parse_field_name, parse_record_path
 from batonpass.server.http.call import Call, reply
 from batonpass.server.http.leases import whole_number
 from batonpass.server.http.waiting import Stream, place_of, require_known_still, wait_s
@@ -49,9 +51,9 @@ class Start:
     seq: int
     at: Instant | None = None
 
-    async def read(self, feed: Feed, topic: Topic, *, limit: int) -> Page:
+    async def read(self, feed: Feed, topic: Topic, *, viewer: Identity, limit: int) -> Page:
         """Return the first page. What is older than the moment is passed over; all of the page may be."""
-        found = await feed.read(self.seq, topic, limit=limit)
+        found = await feed.read(self.seq, topic, viewer=viewer, limit=limit)
         if self.at is None:
             return found
         return replace(found, events=tuple(event for event in found.events if event.at >= self.at))
@@ -59,7 +61,7 @@ class Start:
 
 async def page(call: Call) -> Response:
     """Read what happened after a position, wait for it, or listen to it as a stream of server-sent events."""
-    asked, feed = call.query, call.services.feed
+    asked, feed, viewer = call.query, call.services.feed, identity_of(call.principal.id)
     topic = _topic(asked, kinds=_kinds(asked.get("kind")))
     limit = _limit(asked)
     if STREAM in call.request.headers.get("accept", ""):
@@ -67,10 +69,11 @@ async def page(call: Call) -> Response:
         start = await _start(feed, call.request.headers.get(LAST_EVENT_ID) or asked.get("after"), field="after")
         return await _stream(call, topic, start)
     start, within_s = await _start(feed, asked.get("after"), field="after"), wait_s(asked)
-    found = await start.read(feed, topic, limit=limit)
+    found = await start.read(feed, topic, viewer=viewer, limit=limit)
     if within_s and not found.events:
+        read = functools.partial(feed.read, topic=topic, viewer=viewer, limit=limit, fresh=False)
         async with place_of(feed, call.request.receive) as place:
-            found = await _next(feed, place, topic, found, limit=limit, within_s=within_s)
+            found = await _next(place, topic, read, found, within_s=within_s)
     return reply(EventsReply(_bodies(found), feed.position(found.next.seq), found.more))
 
 
@@ -78,18 +81,21 @@ async def changes(call: Call) -> Response:
     """Read what happened to nodes since a position or a moment."""
     asked, feed = call.query, call.services.feed
     start = await _start(feed, asked.get("since"), field="since")
-    found = await start.read(feed, _topic(asked, kinds=("node",)), limit=_limit(asked))
+    topic, viewer = _topic(asked, kinds=("node",)), identity_of(call.principal.id)
+    found = await start.read(feed, topic, viewer=viewer, limit=_limit(asked))
     return reply(ChangesReply(_bodies(found), feed.position(found.next.seq), found.more))
 
 
-async def _next(feed: Feed, place: Place, topic: Topic, found: Page, *, limit: int, within_s: float) -> Page:
+async def _next(
+    place: Place, topic: Topic, read: Callable[[int], Awaitable[Page]], found: Page, *, within_s: float
+) -> Page:
     """Return the first page that has something, or the one at hand when the wait is over."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + within_s
     while not found.events and not place.over and loop.time() < deadline:
         if not found.more:
             await place.changed(found.next.seq, topic, within_s=deadline - loop.time())
-        found = await feed.read(found.next.seq, topic, limit=limit, fresh=False)
+        found = await read(found.next.seq)
     return found
 
 
@@ -98,23 +104,28 @@ async def _stream(call: Call, topic: Topic, start: Start) -> Response:
 
     It ends when its token does, or soon after, and when its reader has fallen behind what is kept.
     """
-    feed, loop = call.services.feed, asyncio.get_running_loop()
+    feed, viewer, loop = call.services.feed, identity_of(call.principal.id), asyncio.get_running_loop()
     with ExitStack() as stack:
         place = stack.enter_context(feed.place())
-        first = await start.read(feed, topic, limit=LIMIT_MAX)
+        first = await start.read(feed, topic, viewer=viewer, limit=LIMIT_MAX)
 
         async def chunks() -> AsyncIterator[bytes]:
             yield f"retry: {RETRY_MS}\n\n".encode()
-            found, known_s = first, loop.time()
+            found, known_s, beat_s = first, loop.time(), loop.time() - HEARTBEAT_S
             while not place.over:
-                yield b"".join(_sent(feed, body) for body in _bodies(found)) or _heartbeat(feed, found)
+                # A beat comes when it is due and at no other time: nobody can see from it when something happened that
+                # is not theirs to see.
+                if found.events or loop.time() - beat_s >= HEARTBEAT_S:
+                    beat_s = loop.time()
+                    yield b"".join(_sent(feed, body) for body in _bodies(found)) or _heartbeat(feed, found)
                 if not found.more:
-                    await place.changed(found.next.seq, topic, within_s=HEARTBEAT_S)
+                    within_s = max(beat_s + HEARTBEAT_S - loop.time(), 0)
+                    await place.changed(found.next.seq, topic, within_s=within_s)
                 try:
                     if loop.time() - known_s >= HEARTBEAT_S:
                         known_s = loop.time()
                         await require_known_still(call)
-                    found = await feed.read(found.next.seq, topic, limit=LIMIT_MAX, fresh=False)
+                    found = await feed.read(found.next.seq, topic, viewer=viewer, limit=LIMIT_MAX, fresh=False)
                 except (Resync, Unauthorized) as error:
                     yield f"event: {error.code}\ndata: ".encode() + _encode(error_body(error)) + b"\n\n"
                     return
@@ -151,10 +162,14 @@ async def _start(feed: Feed, text: str | None, *, field: str) -> Start:
 
 def _topic(asked: Mapping[str, str], *, kinds: tuple[str, ...] | None) -> Topic:
     project, node = asked.get("project"), asked.get("node")
+    record, record_class, field = asked.get("record"), asked.get("class"), asked.get("field")
     return Topic(
         project=parse_slug(project, name="project") if project is not None else None,
         kinds=kinds,
         node=parse_node_id(node, field="node") if node is not None else None,
+        record=str(parse_record_path(record)) if record is not None else None,
+        record_class=parse_class_name(record_class) if record_class is not None else None,
+        field=parse_field_name(field) if field is not None else None,
     )
 
 

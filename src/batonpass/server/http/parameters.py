@@ -14,7 +14,7 @@ from batonpass.core.edges import EDGE_TYPES
 from batonpass.core.node_types import NODE_TYPES
 from batonpass.core.queue import OFFSET_MAX
 from batonpass.core.readiness import Ready
-from batonpass.core.records import NAME_CHARS_MAX
+from batonpass.core.records import NAME_CHARS_MAX, RECORD_ID_CHARS_MAX
 from batonpass.core.search import FOUND_MAX, QUERY_CHARS_MAX
 from batonpass.core.search import LIMIT_MAX as FOUND_LIMIT_MAX
 from batonpass.server.http.operations import Operation
@@ -27,6 +27,13 @@ _FLAG: Final[Schema] = {"type": "string", "enum": ["1", "0", "true", "false"]}
 _TEXT: Final[Schema] = {"type": "string"}
 _COUNT: Final[Schema] = {"type": "integer", "minimum": 1, "maximum": NUMBER_MAX}
 _PLACE: Final[Schema] = {"type": "string", "maxLength": 1000}
+_CLASS: Final[Schema] = {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]*$", "maxLength": NAME_CHARS_MAX}
+_FIELD: Final[Schema] = {"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]*$", "maxLength": NAME_CHARS_MAX}
+_RECORD: Final[Schema] = {
+    "type": "string",
+    "pattern": f"^[a-z0-9][a-z0-9-]{{0,{NAME_CHARS_MAX - 1}}}/[A-Za-z0-9]"
+    f"[A-Za-z0-9._-]{{0,{RECORD_ID_CHARS_MAX - 1}}}$",
+}
 _ME_OR_ID: Final[Schema] = {**ID, "examples": ["me"]}
 
 
@@ -79,6 +86,11 @@ IN_QUERIES: Final[dict[str, Parameter]] = {
     "include_blocked": Parameter("Blocked items too, which are only counted otherwise (D13).", _FLAG),
     "kind": Parameter("Only events of these kinds, with commas between them; the set of kinds grows.", _TEXT),
     "node": Parameter("Only events of this node.", ID),
+    "events.page.record": Parameter(
+        "Only events of this record, `<class>/<id>`; of it, as of all records, what the caller may read.", _RECORD
+    ),
+    "class": Parameter("Only events of records of this class.", _CLASS),
+    "events.page.field": Parameter("Only events of fields of this name, or of leases on them.", _FIELD),
     "since": Parameter("Where to begin: the `next` of the page before, a moment with its offset, or `now`.", _PLACE),
     "classes.get.version": Parameter("Which version; the one in force without it.", _COUNT),
     "wait": Parameter(

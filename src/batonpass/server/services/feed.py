@@ -24,8 +24,11 @@ from typing import Final, TypeVar
 
 from batonpass.core.clock import MICROS_PER_S
 from batonpass.core.errors import BatonError, RateLimited, Resync
-from batonpass.core.feed import Position, QueueScope, StoredEvent, Topic, Wanted, parse_position
+from batonpass.core.feed import Position, QueueScope, StoredEvent, Topic, Wanted, parse_position, shown_to
 from batonpass.core.ids import Instant
+from batonpass.core.records import Identity
+from batonpass.server.services.classes import Classes
+from batonpass.server.services.looks import Looks
 from batonpass.server.services.moments import Moments
 from batonpass.server.services.tailer import Tailer
 from batonpass.store import events
@@ -105,8 +108,9 @@ class Place:
 class Feed:
     """The feed of one server process."""
 
-    def __init__(self, store: Store, *, waits_max: int = WAITS_MAX) -> None:
+    def __init__(self, store: Store, classes: Classes | None = None, *, waits_max: int = WAITS_MAX) -> None:
         self._store = store
+        self._classes = Looks((classes or Classes(store)).in_force)
         self._waits_max = waits_max
         self._tailer = Tailer(store, self._published)
         self._moments = Moments(store)
@@ -158,26 +162,38 @@ class Feed:
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
-    async def read(self, after: int, topic: Topic, *, limit: int, fresh: bool = True) -> Page:
+    async def read(self, after: int, topic: Topic, *, viewer: Identity, limit: int, fresh: bool = True) -> Page:
         """Return up to `limit` events of `topic` after `after`, oldest first; `Resync` when some of them are gone.
 
-        With `fresh` everything that is committed by now counts; without it, what this process has seen already.
+        What `viewer` may not see is passed over: it counts neither for the limit nor as `more`. With `fresh` everything
+        that is committed by now counts; without it, what this process has seen already.
         """
         if fresh:
             await self._tailer.look()
         await self._tailer.found()
         mark = self._tailer.mark
         if after >= self._tailer.floor:
-            return _page(self._tailer.after(after), topic, limit, end=max(mark, after))
+            rows = self._tailer.after(after)
+            return _page(await self._shown(rows, topic, viewer), limit, end=max(mark, after))
         found: list[StoredEvent] = []
         for _ in range(0, SCANNED_MAX, WINDOW):
             rows = await self._stored(after, mark)
-            page = _page(rows, topic, limit - len(found), end=mark if len(rows) < WINDOW else rows[-1].seq)
+            shown = await self._shown(rows, topic, viewer)
+            page = _page(shown, limit - len(found), end=mark if len(rows) < WINDOW else rows[-1].seq)
             found += page.events
             after = page.next.seq
             if page.more or after >= mark:
                 return Page(tuple(found), page.next, page.more)
         return Page(tuple(found), Position(after), more=True)
+
+    async def _shown(self, rows: Sequence[StoredEvent], topic: Topic, viewer: Identity) -> list[StoredEvent]:
+        """Return those of `rows` that are of `topic` and for `viewer`, by the classes as they are now."""
+        wanted = [row for row in rows if topic.takes(row)]
+        named = {row.record_class for row in wanted if row.record_class is not None}
+        if not named:
+            return wanted
+        classes = await self._classes.at(named)
+        return [row for row in wanted if shown_to(row, viewer, classes)]
 
     async def _stored(self, after: int, mark: int) -> list[StoredEvent]:
         async with self._store.read() as tx:
@@ -304,9 +320,8 @@ def _any_of(rows: Sequence[StoredEvent], wanted: Wanted) -> bool:
     return any(wanted.takes(row) for row in rows)
 
 
-def _page(rows: Sequence[StoredEvent], topic: Topic, limit: int, *, end: int) -> Page:
-    """Return the first `limit` of `rows` that are of `topic`; `end` is the position behind all of them."""
-    wanted = [row for row in rows if topic.takes(row)]
-    if len(wanted) > limit:
-        return Page(tuple(wanted[:limit]), Position(wanted[limit].seq - 1), more=True)
-    return Page(tuple(wanted), Position(end), more=False)
+def _page(shown: Sequence[StoredEvent], limit: int, *, end: int) -> Page:
+    """Return the first `limit` of those that are shown; `end` is the position behind all that was looked through."""
+    if len(shown) > limit:
+        return Page(tuple(shown[:limit]), Position(shown[limit].seq - 1), more=True)
+    return Page(tuple(shown), Position(end), more=False)
