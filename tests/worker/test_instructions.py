@@ -9,15 +9,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from batonpass.client.checkpoint import CheckpointField
 from batonpass.core.errors import Invalid
-from batonpass.core.records import FieldName
+from batonpass.core.records import FieldKind, FieldName
 from batonpass.worker.instructions import is_instruction, parse
 
-PLAN = FieldName("plan")
+PLAN = CheckpointField(FieldName("plan"), FieldKind.REGISTER)
 
 
 def asked(line: bytes) -> list[tuple[str, str, bytes]]:
-    return [(each.verb.value, each.field, bytes(each.value)) for each in parse(line, checkpoint=PLAN)]
+    found = []
+    for write in parse(line, checkpoint=PLAN):
+        (verb,) = write.keys() & {"put", "append"}
+        value = write[verb]
+        assert isinstance(value, msgspec.Raw)
+        found.append((verb, str(write["field"]), bytes(value)))
+    return found
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from batonpass.cli.render import Teller, print_json, silence
 from batonpass.client import config
 from batonpass.client.client import Client
 from batonpass.worker import sidecar as running
-from batonpass.worker.held_task import Wanted
+from batonpass.worker.holding import Wanted
 from batonpass.worker.sidecar import Ending, Errand, How, World
 
 BY_SIGNAL: Final = 128
@@ -37,7 +37,7 @@ def sidecar(
     field: FieldArg,
     checkpoint: FieldArg | None = None,
     lease: Duration | None = None,
-    wait: Duration = timedelta(0),
+    wait: Annotated[Duration, Parameter(show_default=False)] = timedelta(0),
     release_on_failure: Flag = False,
     common: Common = COMMON,
 ) -> int:
@@ -66,7 +66,7 @@ def sidecar(
         field: which of its tasks.
         checkpoint: the register that COMMAND's checkpoints go to, and the last one comes from.
         lease: for how long at a time the task is held, in whole seconds; without it as long as its class says.
-        wait: wait so long for a task that somebody else has.
+        wait: wait so long for a task that somebody else has; not at all without it.
         release_on_failure: hand the task back however COMMAND ended.
 
     """

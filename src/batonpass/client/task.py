@@ -152,9 +152,14 @@ class HeldTask:
         """Append to a list under the claim, as `put` puts."""
         return self._write(record_calls.append(self.path, field, value, based_on=[self.premise, *based_on]))
 
-    def write(self, writes: Sequence[Mapping[str, object]], *, based_on: Sequence[Premise] = ()) -> WritesReply:
-        """Make several writes or none of them under the claim; `record_calls.write` says how they look."""
-        return self._write(record_calls.write(self.path, writes, based_on=[self.premise, *based_on]))
+    def write(
+        self, writes: Sequence[Mapping[str, object]], *, based_on: Sequence[Premise] = (), key: str | None = None
+    ) -> WritesReply:
+        """Make several writes or none of them under the claim; `record_calls.write` says how they look.
+
+        With the same `key` they are made once, however often they are sent (D11).
+        """
+        return self._write(record_calls.write(self.path, writes, based_on=[self.premise, *based_on]), key=key)
 
     def save_checkpoint(self, value: object) -> None:
         """Leave `value` for whoever has the task next, should this holder not come to its end."""
@@ -196,10 +201,10 @@ class HeldTask:
         if not self._handing_back:
             self.check()
 
-    def _write(self, call: Call[T]) -> T:
+    def _write(self, call: Call[T], *, key: str | None = None) -> T:
         self.check()
         try:
-            return self._plain.send(call)
+            return self._plain.send(call, key=key)
         except StalePremise as error:
             if not any(broken.kind == FENCE and broken.field == self.field for broken in error.premises):
                 raise

@@ -12,34 +12,20 @@ passed on as the bytes they were printed as, so a number keeps its digits.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from batonpass.client.checkpoint import CheckpointField
 from batonpass.core.errors import Invalid
-from batonpass.core.records import FieldName, parse_field_name
+from batonpass.core.records import parse_field_name
 
+Write = Mapping[str, object]
+"""One value to be written to one field, as `client.record_calls.write` takes it."""
 _BLANKS: Final = b" \t\r"
 _ONE_OF: Final = "an instruction has exactly one of put, append, checkpoint and writes"
-
-
-class Verb(Enum):
-    """How a value is written: a checkpoint is put like any other."""
-
-    PUT = "put"
-    APPEND = "append"
-
-
-@dataclass(frozen=True, slots=True)
-class Write:
-    """One value to be written to one field."""
-
-    verb: Verb
-    field: FieldName
-    value: msgspec.Raw
 
 
 class _Target(msgspec.Struct, forbid_unknown_fields=True):
@@ -59,7 +45,7 @@ def is_instruction(line: bytes) -> bool:
     return line.lstrip(_BLANKS).startswith(b"{")
 
 
-def parse(line: bytes, *, checkpoint: FieldName | None) -> tuple[Write, ...]:
+def parse(line: bytes, *, checkpoint: CheckpointField | None) -> tuple[Write, ...]:
     """Return what an instruction wants written, all of it or nothing; `Invalid` says what is wrong with it.
 
     `checkpoint` is the field that checkpoints go to, None when there is none.
@@ -85,18 +71,18 @@ def _decoded(text: bytes | msgspec.Raw) -> _Instruction:
         raise Invalid(str(error)) from error
 
 
-def _write(asked: _Instruction, checkpoint: FieldName | None) -> Write:
+def _write(asked: _Instruction, checkpoint: CheckpointField | None) -> Write:
     if _given(asked) != 1:
         raise Invalid(_ONE_OF)
     if not isinstance(asked.put, UnsetType):
-        return Write(Verb.PUT, parse_field_name(asked.put.field), asked.put.value)
+        return {"field": parse_field_name(asked.put.field), "put": asked.put.value}
     if not isinstance(asked.append, UnsetType):
-        return Write(Verb.APPEND, parse_field_name(asked.append.field), asked.append.value)
+        return {"field": parse_field_name(asked.append.field), "append": asked.append.value}
     if isinstance(asked.checkpoint, UnsetType):
         raise Invalid("writes: they stand in one list, and not in each other")
     if checkpoint is None:
         raise Invalid("checkpoint: there is no field for it; name one with --checkpoint FIELD")
-    return Write(Verb.PUT, checkpoint, asked.checkpoint)
+    return checkpoint.write(asked.checkpoint)
 
 
 def _given(asked: _Instruction) -> int:

@@ -21,9 +21,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from batonpass.client.checkpoint import CheckpointField
+from batonpass.client.task import HeldTask
 from batonpass.core.errors import BatonError, Invalid, LeaseLost, Unavailable
-from batonpass.core.records import FieldName
-from batonpass.worker.held_task import HeldTask
 from batonpass.worker.instructions import Write, is_instruction, parse
 from batonpass.worker.printed import LINE_BYTES_MAX, Line, Printed
 
@@ -52,7 +52,7 @@ class Scribe:
         printed: Printed,
         task: HeldTask,
         *,
-        checkpoint: FieldName | None,
+        checkpoint: CheckpointField | None,
         ended: threading.Event,
         pass_on: Callable[[bytes], None],
         tell: Callable[[str], None],
@@ -107,7 +107,7 @@ class Scribe:
     def _write(self, line: Line, writes: tuple[Write, ...]) -> None:
         key = uuid.uuid4().hex
         told = False
-        while not self._given_up and self._task.lost() is None:
+        while not self._given_up and self._task.lost is None:
             try:
                 if line.last:
                     self._task.settle()

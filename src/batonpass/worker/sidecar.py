@@ -26,8 +26,8 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from types import FrameType
@@ -35,14 +35,15 @@ from typing import IO, Final
 
 import msgspec
 
-from batonpass.client import record_calls
+from batonpass.client.checkpoint import CheckpointField, checkpoint_field
 from batonpass.client.client import Client
+from batonpass.client.records import Record
 from batonpass.core.errors import BatonError, LeaseLost
-from batonpass.core.records import FieldName
-from batonpass.wire.records import FieldBody, RecordReply
+from batonpass.core.records import FieldKind, FieldName
+from batonpass.wire.records import FieldBody
 from batonpass.worker import environment, proc
 from batonpass.worker.errors import LaunchRefused
-from batonpass.worker.held_task import HeldTask, Wanted, take
+from batonpass.worker.holding import Holding, Wanted, take
 from batonpass.worker.printed import Printed
 from batonpass.worker.proc import Child, Exit, Graces
 from batonpass.worker.scribe import Scribe, Tally
@@ -138,31 +139,28 @@ def run(client: Client, errand: Errand, world: World, *, owns_process: bool = Fa
     """
     command = _runnable(errand, world)
     adopts = owns_process and proc.become_subreaper()
-    task = take(client, errand.wanted)
+    checkpoint = None
+    if errand.checkpoint is not None:
+        checkpoint = checkpoint_field(client, errand.wanted.record.record_class, errand.checkpoint)
+    holding = take(client, errand.wanted, checkpoint=checkpoint)
     told_to_end = threading.Event()
-    with _signals(told_to_end) if owns_process else ExitStack():
-        _tell_taken(task, world)
-        return _Run(client, task, errand, world, command=command, adopts=adopts).see_through(told_to_end)
+    with _signals(told_to_end) if owns_process else nullcontext():
+        _tell_taken(holding, world)
+        attempt = _Run(holding, replace(errand, command=command), world, checkpoint=checkpoint, adopts=adopts)
+        return attempt.see_through(told_to_end)
 
 
 class _Run:
     """One child and its task."""
 
     def __init__(
-        self,
-        client: Client,
-        task: HeldTask,
-        errand: Errand,
-        world: World,
-        *,
-        command: tuple[str, ...],
-        adopts: bool,
+        self, holding: Holding, errand: Errand, world: World, *, checkpoint: CheckpointField | None, adopts: bool
     ) -> None:
-        self._client = client
-        self._task = task
+        self._holding = holding
+        self._task = holding.task
         self._errand = errand
         self._world = world
-        self._command = command
+        self._checkpoint = checkpoint
         self._adopts = adopts
         self._ended = threading.Event()
 
@@ -173,7 +171,7 @@ class _Run:
                 child, heard = self._start(Path(home))
             except BaseException:
                 # There was no child, so nothing is lost by giving the task back at once.
-                self._release()
+                self._give_back()
                 raise
             scribe = self._scribe(heard)
             scribe.start()
@@ -182,17 +180,16 @@ class _Run:
             except BaseException:
                 child.stop(AT_ONCE)
                 self._ended.set()
-                self._task.leave()
+                self._holding.leave()
                 raise
             self._ended.set()
             return self._close(ended, scribe.finish(), was_stopped=told_to_end.is_set())
 
     def _start(self, home: Path) -> tuple[Child, int]:
         document = msgspec.json.encode(self._given()) + b"\n"
-        if (why := self._task.lost()) is not None:
-            raise LeaseLost(why)
+        self._task.check()
         return proc.start_heard(
-            self._command,
+            self._errand.command,
             mark=uuid.uuid4().hex,
             cwd=self._errand.folder,
             environment=self._environment(home),
@@ -202,52 +199,41 @@ class _Run:
         )
 
     def _given(self) -> Given:
-        record, answer = self._task.read(), self._task.answer
+        claim, record = self._holding.claim, self._task.read()
         return Given(
-            record=answer.record,
-            field=answer.field,
-            epoch=answer.epoch,
-            version=answer.version,
-            owner=answer.owner,
-            lease_seconds=(answer.expires_in_ms or 0) / 1000,
-            lease_expires_at=answer.lease_expires_at,
-            took_over_from=answer.took_over_from,
+            record=claim.record,
+            field=claim.field,
+            epoch=claim.epoch,
+            version=claim.version,
+            owner=claim.owner,
+            lease_seconds=(claim.expires_in_ms or 0) / 1000,
+            lease_expires_at=claim.lease_expires_at,
+            took_over_from=claim.took_over_from,
             checkpoint_field=self._errand.checkpoint,
-            checkpoint=self._checkpoint(record),
-            record_version=record.record_version,
+            checkpoint=_last_checkpoint(record, self._checkpoint),
+            record_version=record.version,
             class_version=record.class_version,
-            fields=record.fields,
+            fields=dict(record.fields),
         )
-
-    def _checkpoint(self, record: RecordReply) -> msgspec.Raw | None:
-        """Return what the last holder left, None when there is nothing; raises when there is no such field to read."""
-        name = self._errand.checkpoint
-        if name is None:
-            return None
-        body = record.fields.get(name)
-        if body is None:
-            # Either nobody wrote it yet, or it can't be: better refused now than at the first checkpoint.
-            body = self._client.send(record_calls.field(self._task.record, name))
-        return body.value if isinstance(body.value, msgspec.Raw) else None
 
     def _environment(self, home: Path) -> dict[str, str]:
         about = {
             "BATON_SERVER": self._errand.server,
             "BATON_HOME": str(home),
-            "BATON_RECORD": str(self._task.record),
+            "BATON_RECORD": str(self._task.path),
             "BATON_FIELD": self._task.field,
-            "BATON_EPOCH": str(self._task.fence.epoch),
+            "BATON_EPOCH": str(self._task.epoch),
             "PWD": str(self._errand.folder),
         }
-        if self._task.token is not None:
-            about["BATON_TOKEN"] = self._task.token.secret
+        if self._holding.token is not None:
+            about["BATON_TOKEN"] = self._holding.token.secret
         return {**environment.plain(self._world.inherited), **about}
 
     def _scribe(self, heard: int) -> Scribe:
         return Scribe(
             Printed(heard, self._ended),
             self._task,
-            checkpoint=self._errand.checkpoint,
+            checkpoint=self._checkpoint,
             ended=self._ended,
             pass_on=self._world.pass_on,
             tell=self._world.tell,
@@ -257,7 +243,7 @@ class _Run:
         """Return how the child ended, by itself or stopped; no process of the run is left then."""
         looked_at_s = time.monotonic()
         while (ended := child.wait(TICK_S)) is None:
-            if self._task.lost() is not None or told_to_end.is_set() or scribe.failed:
+            if self._task.lost is not None or told_to_end.is_set() or scribe.failed:
                 break
             if time.monotonic() - looked_at_s >= LOOK_S:
                 child.crew.look()
@@ -273,13 +259,13 @@ class _Run:
         is_good = ended == Exit(0) or was_stopped or self._errand.release_on_failure
         released = False
         if why is None and is_good and not tally.unwritten:
-            released = self._release()
+            released = self._give_back()
         else:
-            self._task.leave()
+            self._holding.leave()
         return Ending(
-            record=str(self._task.record),
+            record=str(self._task.path),
             field=self._task.field,
-            epoch=self._task.fence.epoch,
+            epoch=self._task.epoch,
             ended=How.LOST if why is not None else How.STOPPED if was_stopped else How.ENDED,
             exit_code=ended.code,
             signal=ended.signal,
@@ -298,9 +284,9 @@ class _Run:
             return error.message
         return None
 
-    def _release(self) -> bool:
+    def _give_back(self) -> bool:
         try:
-            self._task.release()
+            self._holding.give_back()
         except BatonError as error:
             self._world.tell(f"{self._errand.wanted} was not handed back, its lease will lapse: {error.message}")
             return False
@@ -317,10 +303,21 @@ def _runnable(errand: Errand, world: World) -> tuple[str, ...]:
     return (name, *errand.command[1:])
 
 
-def _tell_taken(task: HeldTask, world: World) -> None:
-    answer = task.answer
-    before = f", taken over from {answer.took_over_from}" if answer.took_over_from is not None else ""
-    world.tell(f"{task.record}#{task.field} is held by {answer.owner}, epoch {answer.epoch}{before}")
+def _last_checkpoint(record: Record, field: CheckpointField | None) -> msgspec.Raw | None:
+    """Return what the last holder left as the bytes it was, None when there is nothing."""
+    body = record.fields.get(field.name) if field is not None else None
+    if body is None or field is None or not isinstance(body.value, msgspec.Raw):
+        return None
+    if field.kind is FieldKind.REGISTER:
+        return body.value
+    left = msgspec.json.decode(body.value, type=list[msgspec.Raw])
+    return left[-1] if left else None
+
+
+def _tell_taken(holding: Holding, world: World) -> None:
+    claim = holding.claim
+    before = f", taken over from {claim.took_over_from}" if claim.took_over_from is not None else ""
+    world.tell(f"{claim.record}#{claim.field} is held by {claim.owner}, epoch {claim.epoch}{before}")
 
 
 @contextmanager
