@@ -11,10 +11,10 @@ from batonpass.client.client import Client
 from batonpass.core.errors import AlreadyClaimed, CapReached, Invalid, NotTaskField, ScopeDenied, StalePremise, Unknown
 from batonpass.core.records import parse_record_path
 from batonpass.testing.scripted import ScriptedServer, answer, record_answer, stale, task_answer, task_held
-from batonpass.wire.records import PutReply, RecordErrorBody
+from batonpass.wire.records import FieldWriteReply, RecordErrorBody
 
 RECORD = "incidents/inc-1"
-PUT = answer(PutReply(RECORD, "status", 2, 9))
+PUT = answer(FieldWriteReply(RECORD, "status", 2, 9))
 NO_ANSWER = httpx.ReadTimeout("too long")
 
 

@@ -22,13 +22,13 @@ from batonpass.testing.scripted import (
     task_answer,
     task_held,
 )
-from batonpass.wire.records import PutReply, RecordErrorBody, WritesReply
+from batonpass.wire.records import FieldWriteReply, RecordErrorBody, WritesReply
 
 RECORD = "incidents/inc-1"
 FIELD = "remediation"
 CLAIM = "/v1/records/incidents/inc-1/fields/remediation/claim"
 READ = "/v1/records/incidents/inc-1"
-PUT = answer(PutReply(RECORD, "status", 2, 9))
+PUT = answer(FieldWriteReply(RECORD, "status", 2, 9))
 WRITTEN = answer(WritesReply(RECORD, 9, {"progress": 2}))
 RELEASED = task_answer(9, epoch=4, in_ms=None)
 FENCE = {"kind": "fence", "field": "remediation", "epoch": 4}

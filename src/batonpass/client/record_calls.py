@@ -79,18 +79,22 @@ def blame(record: RecordPath | str) -> Call[records.RecordBlameReply]:
 
 def put(
     record: RecordPath | str, name: str, value: object, *, based_on: Sequence[Premise] = ()
-) -> Call[records.PutReply]:
+) -> Call[records.FieldWriteReply]:
     """Put a register's value; the record is made when it is not there."""
     body = body_of(records.ValueRequest(value=value, based_on=_premises(based_on)))
-    return Call("PUT", _filled(paths.RECORD_FIELD, record, name), records.PutReply, body=body, repeat=Repeat.KEYED)
+    return Call(
+        "PUT", _filled(paths.RECORD_FIELD, record, name), records.FieldWriteReply, body=body, repeat=Repeat.KEYED
+    )
 
 
 def append(
     record: RecordPath | str, name: str, value: object, *, based_on: Sequence[Premise] = ()
-) -> Call[records.PutReply]:
+) -> Call[records.FieldWriteReply]:
     """Append to a list that only grows; the reply's `index` is the place."""
     body = body_of(records.ValueRequest(value=value, based_on=_premises(based_on)))
-    return Call("POST", _filled(paths.RECORD_FIELD, record, name), records.PutReply, body=body, repeat=Repeat.KEYED)
+    return Call(
+        "POST", _filled(paths.RECORD_FIELD, record, name), records.FieldWriteReply, body=body, repeat=Repeat.KEYED
+    )
 
 
 def write(

@@ -39,7 +39,7 @@ from batonpass.core.errors import BatonError, Invalid, LeaseLost, StalePremise
 from batonpass.core.ids import Fence
 from batonpass.core.premises import FENCE, Premise
 from batonpass.core.records import FieldName, RecordPath, parse_field_name, parse_record_path
-from batonpass.wire.records import PutReply, TaskReply, WritesReply
+from batonpass.wire.records import FieldWriteReply, TaskReply, WritesReply
 
 T = TypeVar("T")
 
@@ -144,11 +144,11 @@ class HeldTask:
             self.checkpoint = self._checkpoint.last_of(self.record)
         return self.record
 
-    def put(self, field: str, value: object, *, based_on: Sequence[Premise] = ()) -> PutReply:
+    def put(self, field: str, value: object, *, based_on: Sequence[Premise] = ()) -> FieldWriteReply:
         """Put a register's value under the claim; `LeaseLost` when the task is not ours any more, and nothing done."""
         return self._write(record_calls.put(self.path, field, value, based_on=[self.premise, *based_on]))
 
-    def append(self, field: str, value: object, *, based_on: Sequence[Premise] = ()) -> PutReply:
+    def append(self, field: str, value: object, *, based_on: Sequence[Premise] = ()) -> FieldWriteReply:
         """Append to a list under the claim, as `put` puts."""
         return self._write(record_calls.append(self.path, field, value, based_on=[self.premise, *based_on]))
 

@@ -59,19 +59,29 @@ class LogEntry:
 
 def created_asked(records: Iterable[RecordPath]) -> Statement:
     """Make the rows of records that have none, at version 0: whoever asks writes them, or takes all of it back."""
-    return q("records.create", records=_paths(records))
+    return q("records.create", records=paths(records))
 
 
 def locked_asked(records: Iterable[RecordPath], *, skip_locked: bool = False) -> Statement:
     """Lock the rows of records, in one order; with `skip_locked` those that nobody else has locked. See `locked`."""
     how = "lock_free" if skip_locked else "lock"
-    return q(f"records.{how}", records=_paths(records))
+    return q(f"records.{how}", records=paths(records))
 
 
 def locked(rows: Sequence[Row]) -> dict[RecordPath, LockedRecord]:
     """Return the answer to `locked_asked`; a record that has no row is not in it."""
-    found = (LockedRecord(RecordPath(ClassName(row[0]), RecordId(row[1])), *row[2:]) for row in rows)
+    found = (LockedRecord(parse_key(row), *row[2:]) for row in rows)
     return {record.path: record for record in found}
+
+
+def asked(records: Iterable[RecordPath]) -> Statement:
+    """Ask for the rows of records as committed, for views; see `found`."""
+    return q("records.of", records=paths(records))
+
+
+def found(rows: Sequence[Row]) -> dict[RecordPath, Record]:
+    """Return the answer to `asked`; a record that has no row is not in it."""
+    return {record.path: record for record in (Record(parse_key(row), *row[2:]) for row in rows)}
 
 
 def versions_asked(record: RecordPath, fields: Iterable[FieldName]) -> Statement:
@@ -94,7 +104,7 @@ def write(tx: Tx, changes: Sequence[tuple[LockedRecord, LockedRecord]]) -> None:
         assert after.path == before.path, (before, after)
         assert after.version > before.version, (before, after)
         assert after.history_n >= before.history_n, (before, after)
-        rows.append({**_key(after.path), "was_version": before.version, **_values(after)})
+        rows.append({**key_of(after.path), "was_version": before.version, **_values(after)})
     if rows:
         tx.put(q("records.write", rows=as_json(rows), expected=len(rows)))
 
@@ -102,15 +112,22 @@ def write(tx: Tx, changes: Sequence[tuple[LockedRecord, LockedRecord]]) -> None:
 def log(tx: Tx, entries: Sequence[LogEntry], *, at: Instant) -> None:
     """Append to the histories of records, whose rows say so."""
     if entries:
-        tx.put(q("records.log", rows=as_json([{**_key(one.record), "at": at, **_logged(one)} for one in entries])))
+        tx.put(q("records.log", rows=as_json([{**key_of(one.record), "at": at, **_logged(one)} for one in entries])))
 
 
-def _paths(records: Iterable[RecordPath]) -> str:
-    return as_json([_key(path) for path in sorted(set(records))])
+def paths(records: Iterable[RecordPath]) -> str:
+    """Return the keys of records, each once and in order, as a statement takes them."""
+    return as_json([key_of(path) for path in sorted(set(records))])
 
 
-def _key(path: RecordPath) -> dict[str, str]:
+def key_of(path: RecordPath) -> dict[str, str]:
+    """Return the columns by which a record's rows are found."""
     return {"class": path.record_class, "id": path.id}
+
+
+def parse_key(row: Row) -> RecordPath:
+    """Return which record a row is of, by its first two columns."""
+    return RecordPath(ClassName(row[0]), RecordId(row[1]))
 
 
 def _values(record: Record) -> dict[str, object]:

@@ -11,7 +11,7 @@ so its values are `Any` here.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -22,12 +22,17 @@ from msgspec import UNSET, UnsetType
 class ValueRequest(msgspec.Struct, kw_only=True):
     """Body of `PUT` and `POST R/fields/{f}`: what to put, or what to append."""
 
+    verbatim: ClassVar[frozenset[str]] = frozenset({"value"})
+    """What is kept byte for byte: nothing in it is replaced."""
+
     value: Any
     based_on: Any = None
 
 
 class WritesRequest(msgspec.Struct, kw_only=True):
     """Body of `POST R`: several writes in one transaction, each `{field, put}` or `{field, append}`."""
+
+    verbatim: ClassVar[frozenset[str]] = frozenset({"writes"})
 
     writes: Any
     based_on: Any = None
@@ -97,8 +102,10 @@ class RecordReply(msgspec.Struct):
     fields: dict[str, FieldBody]
 
 
-class PutReply(msgspec.Struct, omit_defaults=True):
+class FieldWriteReply(msgspec.Struct, omit_defaults=True):
     """A write that stands; `index` is the place of what was appended, from 0."""
+
+    http_status: ClassVar[int] = 200
 
     record: str
     field: str
@@ -110,6 +117,8 @@ class PutReply(msgspec.Struct, omit_defaults=True):
 class WritesReply(msgspec.Struct):
     """Several writes that stand, with each written field's version."""
 
+    http_status: ClassVar[int] = 200
+
     record: str
     record_version: int
     versions: dict[str, int]
@@ -117,6 +126,8 @@ class WritesReply(msgspec.Struct):
 
 class DeleteRecordReply(msgspec.Struct):
     """A record that is gone. Its versions go on where they were when it is written again (D32)."""
+
+    http_status: ClassVar[int] = 200
 
     record: str
     record_version: int

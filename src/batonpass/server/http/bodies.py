@@ -102,7 +102,7 @@ async def read(request: Request, kind: type[S], *, published: bool) -> Body[S]:
     value = parse_object(raw)
     cleaner = Cleaner()
     if b"\\u" in raw:  # the only way JSON can carry NUL or a lone surrogate
-        value = _cleaned(value, cleaner, "")
+        value = _cleaned_but(value, cleaner, getattr(kind, "verbatim", frozenset()))
     ignored = _unknown(value, kind)
     refused = () if published else tuple(name for name in ignored if name not in IDENTITY_FIELDS)
     if refused:
@@ -153,6 +153,13 @@ def _cleaned(value: Any, cleaner: Cleaner, field: str) -> Any:  # noqa: ANN401  
             }
         case _:
             return value
+
+
+def _cleaned_but(value: Mapping[str, Any], cleaner: Cleaner, verbatim: frozenset[str]) -> dict[str, Any]:
+    """Return the body cleaned, but for the fields that are kept byte for byte: those have rules of their own."""
+    kept = {name: value[name] for name in verbatim if name in value}
+    cleaned: dict[str, Any] = _cleaned({name: each for name, each in value.items() if name not in kept}, cleaner, "")
+    return {**cleaned, **kept}
 
 
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -153,16 +153,19 @@ def flag(asked: Mapping[str, str], name: str) -> bool:
 
 def reply(value: object, *, status: int = 200, ignored: tuple[str, ...] = ()) -> Response:
     """Return `value` as JSON; where it has no list of warnings, a header names the `ignored` fields (D16b)."""
-    headers = {"Baton-Ignored": _named(ignored)} if ignored else None
-    return Response(_encode(value), status_code=status, media_type=JSON, headers=headers)
+    return Response(_encode(value), status_code=status, media_type=JSON, headers=_overlooked(ignored))
 
 
-def changed(answer: msgspec.Struct | Replayed) -> Response:
-    """Return what a change answered, now or at its first sending."""
+def changed(answer: msgspec.Struct | Replayed, *, ignored: tuple[str, ...] = ()) -> Response:
+    """Return what a change answered, now or at its first sending; `ignored` as in `reply`."""
     if isinstance(answer, Replayed):
-        headers = {"Idempotency-Replayed": "true"}
+        headers = {"Idempotency-Replayed": "true", **_overlooked(ignored)}
         return Response(answer.body, status_code=answer.http_status, media_type=JSON, headers=headers)
-    return reply(answer, status=getattr(answer, "http_status", 200))
+    return reply(answer, status=getattr(answer, "http_status", 200), ignored=ignored)
+
+
+def _overlooked(ignored: tuple[str, ...]) -> dict[str, str]:
+    return {"Baton-Ignored": _named(ignored)} if ignored else {}
 
 
 def refused(error: BatonError, *, path: str) -> Response:

@@ -16,7 +16,6 @@ from batonpass.core.clock import micros
 from batonpass.core.errors import Forbidden, Invalid
 from batonpass.core.identity import Kind, Principal
 from batonpass.core.ids import Fence, Instant, Resource
-from batonpass.core.premises import BasedOn
 from batonpass.server.services import ranking
 from batonpass.store import idempotency
 from batonpass.store.base import Fences, Store, Tx
@@ -95,18 +94,7 @@ class Change:
 
     def answer(self, reply: R) -> R:
         """Return `reply`, stored with the change if the caller gave an Idempotency-Key."""
-        repeatable = self.caller.repeatable
-        if repeatable is not None:
-            idempotency.store_reply(
-                self.tx,
-                principal=self.caller.principal.id,
-                method=repeatable.method,
-                path=repeatable.path,
-                key=repeatable.key,
-                status=reply.http_status,
-                reply=msgspec.json.encode(reply).decode(),
-            )
-        return reply
+        return answered(self.tx, self.caller, reply)
 
 
 @asynccontextmanager
@@ -119,7 +107,9 @@ async def change(
     `Forbidden`, `LeaseLost`, or `Invalid` when the key was used for another body.
     """
     require_writer(caller.principal)
-    async with _opened(store, caller, caller.fences_for(onto=onto, changing=changing)) as made:
+    async with store.write(caller.principal, caller.fences_for(onto=onto, changing=changing)) as tx:
+        now = await tx.now()
+        made = Change(tx, caller, now, await recognized(tx, caller, now))
         yield made
     if made.stirred:
         await points.areach("rank.noted")
@@ -127,33 +117,30 @@ async def change(
         await points.areach("rank.refreshed")
 
 
-@asynccontextmanager
-async def record_change(
-    store: Store, caller: Caller, based_on: BasedOn, *, changing: frozenset[Resource] = frozenset()
-) -> AsyncIterator[Change]:
-    """Open a change of the record that `based_on` names; `changing` are the lease rows of its tasks that it ends.
-
-    As `change`, and raises `StalePremise` for what is said there of tasks. Of
-    registers the caller asks `core.premises` once it has the record's lock.
-    """
-    require_record_writer(caller.principal)
-    fences = Fences(named=caller.fences, changing=changing, based_on=based_on)
-    async with _opened(store, caller, fences) as made:
-        yield made
-
-
-@asynccontextmanager
-async def _opened(store: Store, caller: Caller, fences: Fences) -> AsyncIterator[Change]:
-    async with store.write(caller.principal, fences) as tx:
-        now = await tx.now()
-        replayed = await _seen_before(tx, caller, now) if caller.repeatable is not None else None
-        yield Change(tx, caller, now, replayed)
-
-
-async def _seen_before(tx: Tx, caller: Caller, now: Instant) -> Replayed | None:
-    """Insert the request's key, waiting for a twin in flight; return what the twin was answered."""
+def answered(tx: Tx, caller: Caller, reply: R) -> R:
+    """Return `reply`, stored in the transaction of its change if the caller gave an Idempotency-Key."""
     repeatable = caller.repeatable
-    assert repeatable is not None
+    if repeatable is not None:
+        idempotency.store_reply(
+            tx,
+            principal=caller.principal.id,
+            method=repeatable.method,
+            path=repeatable.path,
+            key=repeatable.key,
+            status=reply.http_status,
+            reply=msgspec.json.encode(reply).decode(),
+        )
+    return reply
+
+
+async def recognized(tx: Tx, caller: Caller, now: Instant) -> Replayed | None:
+    """Insert the request's key, waiting for a twin in flight; return what the twin was answered.
+
+    None for a first request, and for one without a key.
+    """
+    repeatable = caller.repeatable
+    if repeatable is None:
+        return None
     seen = await idempotency.insert_or_find(
         tx,
         principal=caller.principal.id,

@@ -1,9 +1,11 @@
--- name: create(records)!
--- The rows of new records, at version 0, so that there is a row to lock. Their writer gives them their times.
+-- name: create(records)
+-- The rows of new records, at version 0, so that there is a row to lock. Their writer gives them their times. It
+-- returns what it made, so that it travels with what is read.
 INSERT INTO records (class, id, class_version, version, created_at, updated_at)
 SELECT w.class, w.id, 0, 0, 0, 0 FROM jsonb_to_recordset(:records::jsonb) AS w (class text, id text)
 ORDER BY w.class COLLATE "C", w.id COLLATE "C"
-ON CONFLICT (class, id) DO NOTHING;
+ON CONFLICT (class, id) DO NOTHING
+RETURNING class, id;
 
 -- name: lock(records)
 -- The rows of the records that are written, locked in one total order, waiting for each. Taken after lease rows and
@@ -55,3 +57,10 @@ FROM jsonb_to_recordset(:rows::jsonb) AS n (
     class text, id text, n bigint, at bigint, author text, verb text, field text, version bigint,
     record_version bigint, class_version bigint, value text, based_on text, took_over_from text
 );
+
+-- name: of(records)
+-- The rows of records as committed: for views, never for a decision.
+SELECT r.class, r.id, r.class_version, r.version, r.history_n, r.created_at, r.updated_at, r.deleted_at
+FROM jsonb_to_recordset(:records::jsonb) AS w (class text, id text)
+JOIN records r ON r.class = w.class AND r.id = w.id
+ORDER BY r.class, r.id;

@@ -1,8 +1,10 @@
--- name: create(records)!
--- The rows of new records, at version 0, so that there is a row to lock. Their writer gives them their times.
+-- name: create(records)
+-- The rows of new records, at version 0, so that there is a row to lock. Their writer gives them their times. It
+-- returns what it made, so that it travels with what is read.
 INSERT INTO records (class, id, class_version, version, created_at, updated_at)
 SELECT value ->> 'class', value ->> 'id', 0, 0, 0, 0 FROM json_each(:records) WHERE true
-ON CONFLICT (class, id) DO NOTHING;
+ON CONFLICT (class, id) DO NOTHING
+RETURNING class, id;
 
 -- name: lock(records)
 -- The rows of the records that are written, locked in one total order, waiting for each. Taken after lease rows and
@@ -44,3 +46,10 @@ SELECT
     value ->> 'field', value ->> 'version', value ->> 'record_version', value ->> 'class_version', value ->> 'value',
     value ->> 'based_on', value ->> 'took_over_from'
 FROM json_each(:rows);
+
+-- name: of(records)
+-- The rows of records as committed: for views, never for a decision.
+SELECT r.class, r.id, r.class_version, r.version, r.history_n, r.created_at, r.updated_at, r.deleted_at
+FROM json_each(:records) AS w
+JOIN records r ON r.class = w.value ->> 'class' AND r.id = w.value ->> 'id'
+ORDER BY r.class, r.id;

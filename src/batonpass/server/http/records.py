@@ -1,0 +1,185 @@
+"""Records: reading them, and every write but those of tasks (D38)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import UNSET
+from starlette.responses import Response
+
+from batonpass.core.clock import MICROS_PER_MS, iso
+from batonpass.core.errors import Invalid
+from batonpass.core.ids import Instant, json_type, shown
+from batonpass.core.premises import parse_premises
+from batonpass.core.record_writes import WRITES_MAX, Write, WriteVerb, require_storable
+from batonpass.core.records import (
+    FieldKind,
+    FieldName,
+    RecordPath,
+    parse_class_name,
+    parse_field_name,
+    parse_record_id,
+)
+from batonpass.server.http.call import Call, changed, reply
+from batonpass.server.services.records import SeenField, SeenRecord
+from batonpass.wire import records as wire
+from batonpass.wire.record_values import raw_items, raw_value, value_text, write_texts
+
+FIELDS_NAMED_MAX: Final = 100
+
+
+def path_of(call: Call) -> RecordPath:
+    """Return which record the path names."""
+    named = call.request.path_params
+    return RecordPath(parse_class_name(named["record_class"]), parse_record_id(named["id"]))
+
+
+def field_of(call: Call) -> FieldName:
+    """Return which field the path names."""
+    return parse_field_name(call.request.path_params["field"])
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------
+
+
+async def get(call: Call) -> Response:
+    """Read a record: all of its fields that the caller may read, or those that are named."""
+    found = await call.services.records.get(call.principal, path_of(call), _named_fields(call))
+    return reply(record_body(found.records[0], found.now))
+
+
+async def get_field(call: Call) -> Response:
+    """Read one field of a record."""
+    path, name = path_of(call), field_of(call)
+    found = await call.services.records.field(call.principal, path, name)
+    return reply(field_reply(found.records[0], name, found.now))
+
+
+def record_body(record: SeenRecord, now: Instant) -> wire.RecordReply:
+    """Return a record as it goes over the wire."""
+    fields: Mapping[str, wire.FieldBody] = {name: field_body(seen, now) for name, seen in record.fields.items()}
+    return wire.RecordReply(str(record.path), record.class_version, record.version, dict(fields))
+
+
+def field_reply(record: SeenRecord, name: FieldName, now: Instant) -> wire.FieldReply:
+    """Return one field as it goes over the wire by itself."""
+    body = field_body(record.fields[name], now)
+    told = {each: getattr(body, each) for each in wire.FieldBody.__struct_fields__}
+    return wire.FieldReply(**told, record=str(record.path), field=name, record_version=record.version)
+
+
+def field_body(seen: SeenField, now: Instant) -> wire.FieldBody:
+    """Return a field as it goes over the wire; an append has its items as an array."""
+    body = wire.FieldBody(seen.version, seen.author, iso(seen.updated_at) if seen.updated_at is not None else None)
+    match seen.kind:
+        case FieldKind.REGISTER:
+            body.value = raw_value(seen.value) if seen.value is not None else UNSET
+        case FieldKind.APPEND:
+            body.value = raw_items(seen.items)
+        case FieldKind.TASK:
+            _show_holder(body, seen, now)
+    return body
+
+
+def _show_holder(body: wire.FieldBody, seen: SeenField, now: Instant) -> None:
+    lease = seen.lease
+    body.held = lease is not None and now < lease.expires_at
+    if lease is None:
+        return
+    body.owner = seen.author
+    body.epoch = lease.epoch
+    body.lease_expires_at = iso(lease.expires_at)
+    body.expires_in_ms = max(0, (lease.expires_at - now) // MICROS_PER_MS)
+
+
+def _named_fields(call: Call) -> list[FieldName]:
+    text = call.query.get("fields")
+    if text is None:
+        return []
+    names = [parse_field_name(name, field="fields") for name in text.split(",")]
+    if len(names) > FIELDS_NAMED_MAX:
+        raise Invalid(f"fields: {len(names)} names; the limit is {FIELDS_NAMED_MAX}", field="fields")
+    return list(dict.fromkeys(names))
+
+
+# --- writing ---------------------------------------------------------------------------------------------------------
+
+
+async def put(call: Call) -> Response:
+    """Put a value into a register of a record, which is made if it is not there."""
+    return await _write(call, WriteVerb.PUT)
+
+
+async def append(call: Call) -> Response:
+    """Append an item to a field of a record, which is made if it is not there."""
+    return await _write(call, WriteVerb.APPEND)
+
+
+async def _write(call: Call, verb: WriteVerb) -> Response:
+    path, name, body = path_of(call), field_of(call), await call.body(wire.ValueRequest)
+    write = _storable(name, verb, value_text(body.raw), body.value.value, where="value")
+    premises = parse_premises(body.value.based_on)
+    return changed(
+        await call.services.record_writes.write(call.caller(body.raw), path, write, premises=premises),
+        ignored=body.ignored,
+    )
+
+
+async def write_all(call: Call) -> Response:
+    """Do several writes to a record at once, all of them or none: each puts a register or appends an item."""
+    path, body = path_of(call), await call.body(wire.WritesRequest)
+    writes = _writes(body.value.writes, body.raw)
+    premises = parse_premises(body.value.based_on)
+    return changed(
+        await call.services.record_writes.write_all(call.caller(body.raw), path, writes, premises=premises),
+        ignored=body.ignored,
+    )
+
+
+async def delete(call: Call) -> Response:
+    """Delete a record: its values go and its tasks are nobody's; versions go on where they were if it is made again."""
+    path, body = path_of(call), await call.body(wire.DeleteRecordRequest)
+    premises = parse_premises(body.value.based_on)
+    return changed(
+        await call.services.record_writes.delete(call.caller(body.raw), path, premises=premises), ignored=body.ignored
+    )
+
+
+def _writes(value: object, raw: bytes) -> list[Write]:
+    if not isinstance(value, list):
+        raise Invalid(f"writes: must be an array, not {json_type(value)}", field="writes")
+    if not 1 <= len(value) <= WRITES_MAX:
+        raise Invalid(f"writes: {len(value)} writes; it takes 1 to {WRITES_MAX}", field="writes")
+    verbs = [_verb_of(entry, f"writes[{i}]") for i, entry in enumerate(value)]
+    texts = write_texts(raw)
+    writes = []
+    for i, (entry, verb) in enumerate(zip(value, verbs, strict=True)):
+        name = parse_field_name(entry["field"], field=f"writes[{i}].field")
+        writes.append(_storable(name, verb, texts[i][verb], entry[verb], where=f"writes[{i}].{verb}"))
+    _require_one_put_each(writes)
+    return writes
+
+
+def _verb_of(entry: object, where: str) -> WriteVerb:
+    if not isinstance(entry, dict):
+        raise Invalid(f"{where}: must be an object, not {json_type(entry)}", field=where)
+    verbs = [verb for verb in WriteVerb if verb in entry]
+    unknown = next((name for name in entry if name != "field" and name not in verbs), None)
+    if unknown is not None:
+        raise Invalid(f"{where}: {shown(unknown)} is none of field, put, append", field=where)
+    if "field" not in entry or len(verbs) != 1:
+        raise Invalid(f"{where}: takes a field, and either put or append", field=where)
+    return verbs[0]
+
+
+def _require_one_put_each(writes: list[Write]) -> None:
+    puts = [write.field for write in writes if write.verb is WriteVerb.PUT]
+    twice = next((name for name in puts if puts.count(name) > 1), None)
+    if twice is not None:
+        raise Invalid(f"writes: {twice} is put twice; only one of the values would be left", field="writes")
+
+
+def _storable(name: FieldName, verb: WriteVerb, text: str, value: object, *, where: str) -> Write:
+    require_storable(text, value, field=where)
+    return Write(name, verb, text, value)
