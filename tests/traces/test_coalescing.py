@@ -14,7 +14,8 @@ from batonpass.core.errors import BatonError
 from batonpass.core.identity import Principal
 from batonpass.core.ids import Resource
 from batonpass.core.leases import Request, Verb
-from batonpass.server.services.engine import Ask, Done, LeaseEngine, Outcome
+from batonpass.server.services.asks import Ask
+from batonpass.server.services.engine import Done, LeaseEngine, Outcome
 from batonpass.store.base import Fences
 from batonpass.testing.crew import Crew, task, waits
 

@@ -11,7 +11,7 @@ import pytest
 from batonpass.core.errors import NotFound
 from batonpass.core.ids import Fence, Resource
 from batonpass.core.leases import Kind, Request, Verb
-from batonpass.server.services.engine import Ask
+from batonpass.server.services.asks import Ask
 from batonpass.store.base import Fences
 from batonpass.testing import points
 from batonpass.testing.clock import ManualClock

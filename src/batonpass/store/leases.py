@@ -203,6 +203,29 @@ def write(tx: Tx, changes: Sequence[tuple[LockedLease, LockedLease]]) -> None:
             tx.put(q(statement, rows=as_json(rows), expected=len(rows)))
 
 
+def unclaimed(resource: Resource) -> LockedLease:
+    """Return what the row of a task would be that nobody ever claimed, and that has none: there is nothing to lock."""
+    return LockedLease(
+        resource=resource,
+        kind=Kind.NONE,
+        holder=None,
+        holder_name=None,
+        owner=None,
+        session=None,
+        dispatch=None,
+        epoch=0,
+        version=0,
+        claimed_at=None,
+        granted_at=None,
+        expires_at=None,
+        lapses=0,
+        run_token=None,
+        acquired_under=None,
+        taken_from=None,
+        provisional=False,
+    )
+
+
 def create(tx: Tx, resources: Sequence[Resource]) -> None:
     """Make the free rows of new resources."""
     if resources:

@@ -114,11 +114,12 @@ def verb(
     takes: type[msgspec.Struct],
     gives: Gives,
     *,
+    method: Method = "POST",
     published: bool = True,
     refuses: tuple[type[BatonError], ...] = (),
 ) -> Operation:
     """Return a POST that never answers from the store: a nonce or an epoch makes it repeatable (D11)."""
-    return Operation("POST", path, handler, takes, gives, published=published, refuses=refuses)
+    return Operation(method, path, handler, takes, gives, published=published, refuses=refuses)
 
 
 def change(

@@ -46,6 +46,7 @@ from batonpass.server.http import (
     queue,
     schema,
     search,
+    tasks,
     tokens,
     tombstones,
     transfer,
@@ -66,6 +67,7 @@ from batonpass.wire import nodes as graph
 from batonpass.wire import paths
 from batonpass.wire import questions as question
 from batonpass.wire import queue as queued
+from batonpass.wire import records as recorded
 from batonpass.wire import tokens as token
 from batonpass.wire import transfer as moved
 from batonpass.wire import why as reason
@@ -95,6 +97,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     verb(paths.QUEUE_RENEW, leases.renew_many, lease.BulkRenewRequest, lease.BulkRenewReply),
     verb(paths.QUEUE_NEXT, queue.take_next, queued.NextRequest, queued.NextReply, published=False, refuses=_FULL),
     verb(paths.RELEASE, leases.release, lease.ReleaseRequest, lease.ReleaseReply),
+    verb(paths.RECORD_CLAIM, tasks.claim, recorded.TaskRequest, recorded.TaskReply, method="PUT"),
     verb(paths.EXTEND, leases.extend, lease.ExtendRequest, lease.LeaseReply),
     verb(paths.RESERVE, leases.reserve, lease.RenewRequest, lease.LeaseReply),
     verb(paths.QUEUE_CLAIM, leases.claim_many, lease.BulkClaimRequest, lease.BulkClaimReply),

@@ -26,6 +26,7 @@ from batonpass.server.services.policy import Policies
 from batonpass.server.services.questions import Questions
 from batonpass.server.services.queue import Queue
 from batonpass.server.services.search import Search
+from batonpass.server.services.tasks import Tasks
 from batonpass.server.services.tokens import Tokens
 from batonpass.server.services.tombstones import Tombstones
 from batonpass.server.services.transfer import Transfers
@@ -67,6 +68,7 @@ class Services:
     search: Search
     policies: Policies
     classes: Classes
+    tasks: Tasks
     identity: Identity
     tokens: Tokens
     keys: Keys
@@ -76,7 +78,7 @@ class Services:
     def over(store: Store) -> Services:
         """Return the services over `store`."""
         classes = Classes(store)
-        engine = LeaseEngine(store)
+        engine = LeaseEngine(store, classes)
         feed = Feed(store)
         identity = Identity(store)
         return Services(
@@ -100,6 +102,7 @@ class Services:
             search=Search(store),
             policies=Policies(store),
             classes=classes,
+            tasks=Tasks(engine),
             identity=identity,
             tokens=Tokens(store, identity.principals),
             keys=Keys(store, identity.principals),

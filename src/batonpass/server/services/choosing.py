@@ -31,8 +31,9 @@ from batonpass.core.node_types import NODE_TYPES
 from batonpass.core.queue import Accept, Candidate, Item, judge, may_take
 from batonpass.core.ranking import day_number, lanes
 from batonpass.core.readiness import Ready
+from batonpass.server.services.asks import Ask
 from batonpass.server.services.change import Caller
-from batonpass.server.services.engine import Ask, Done, decide_within
+from batonpass.server.services.engine import Done, decide_within
 from batonpass.store import queue, ranking, taking
 from batonpass.store.base import Fences, Reader, Store, Tx, retried
 from batonpass.store.ranking import Narrow

@@ -14,13 +14,14 @@ a refusal is that item's answer and touches no other.
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from batonpass.core import points
 from batonpass.core.clock import Clock
-from batonpass.core.errors import BatonError, InvalidNode, NotFound
+from batonpass.core.errors import AlreadyClaimed, BatonError, Conflict, Forbidden, InvalidNode, NotFound
 from batonpass.core.ids import HolderId, Instant, NodeId, Resource, TokenHash
 from batonpass.core.leases import (
     Granted,
@@ -33,10 +34,15 @@ from batonpass.core.leases import (
 )
 from batonpass.core.node_types import NODE_TYPES, JudgedBy
 from batonpass.core.policy import Policy
+from batonpass.core.records import identity_of, is_of_record, task_of
 from batonpass.core.values import value
+from batonpass.server.services import task_board
+from batonpass.server.services.asks import Ask
+from batonpass.server.services.classes import Classes
 from batonpass.server.services.coalesce import ALONE, Alone, Coalescer
+from batonpass.server.services.task_board import TaskBoard
 from batonpass.store import events, fences, items, leases, tombstones
-from batonpass.store.base import Fences, Statement, Store, Tx, Writer, now_asked, retried
+from batonpass.store.base import Statement, Store, Tx, Writer, now_asked, retried
 from batonpass.store.items import What
 from batonpass.store.leases import NodeFacts, Obstacle, Policies
 from batonpass.store.tombstones import Tombstone, absent
@@ -46,20 +52,16 @@ OF_ANY_VERB: Final = 3
 
 
 @value(frozen=True, slots=True)
-class Ask:
-    """One lease request with the fences its caller stands on."""
-
-    request: Request
-    fences: Fences
-
-
-@value(frozen=True, slots=True)
 class Done:
-    """A granted request: the row as it is at COMMIT, the clock it was decided on, the policy it was decided by."""
+    """A granted request: the row as it is at COMMIT, the clock it was decided on, the policy it was decided by.
+
+    `record_version` is that of the record whose task it is about, 0 for none.
+    """
 
     granted: Granted
     now: Instant
     policy: Policy
+    record_version: int = 0
 
 
 Outcome = Done | BatonError
@@ -68,8 +70,9 @@ Outcome = Done | BatonError
 class LeaseEngine:
     """Decides lease requests in sets."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, classes: Classes) -> None:
         self._store = store
+        self._classes = classes
         self._queue: Coalescer[Ask, Outcome] = Coalescer(
             self._run_set, self._run_alone, key=_resource, sets_max=store.writes_at_once
         )
@@ -80,21 +83,37 @@ class LeaseEngine:
 
     @retried
     async def _run_set(self, asks: Sequence[Ask]) -> list[Outcome | Alone]:
+        tasks = [ask for ask in asks if ask.request.of_task]
+        first = task_board.asked(tasks, alone=False) if tasks else []
         async with self._store.write_set(
             [Writer(ask.request.principal, ask.fences) for ask in asks],
-            along=along(self._store.clock, asks),
+            along=[*first, *along(self._store.clock, asks)],
             skip_locked=True,
         ) as tx:
+            board = await self._tasks(tx, tasks, len(first), alone=False)
             await points.areach("batch.locked")
-            return await decide_in(tx, asks)
+            return await decide_in(tx, asks, tasks=board)
 
     @retried
     async def _run_alone(self, ask: Ask) -> Outcome:
-        writer = Writer(ask.request.principal, ask.fences)
-        async with self._store.write_set([writer], along=along(self._store.clock, [ask])) as tx:
-            (outcome,) = await decide_in(tx, [ask])
+        if not ask.request.of_task:
+            writer, tasks, first = Writer(ask.request.principal, ask.fences), [], []
+        else:
+            making = frozenset({ask.request.resource} if ask.may_begin else ())
+            writer = Writer(ask.request.principal, replace(ask.fences, creating=making))
+            tasks, first = [ask], task_board.asked([ask], alone=True)
+        async with self._store.write_set([writer], along=[*first, *along(self._store.clock, [ask])]) as tx:
+            board = await self._tasks(tx, tasks, len(first), alone=True)
+            (outcome,) = await decide_in(tx, [ask], tasks=board)
+            if tasks and isinstance(outcome, BatonError):
+                raise outcome  # which takes back the rows that were made for it
         assert not isinstance(outcome, Alone), "nothing is skipped when nothing is to be skipped"
         return outcome
+
+    async def _tasks(self, tx: Tx, tasks: Sequence[Ask], asked: int, *, alone: bool) -> TaskBoard:
+        """Return the board of a set's tasks, by the first `asked` of the answers that came along; it takes them off."""
+        answers, tx.along = tx.along[:asked], tx.along[asked:]
+        return await task_board.read(tx, self._classes, tasks, answers, alone=alone) if tasks else TaskBoard()
 
 
 def _resource(ask: Ask) -> Resource:
@@ -102,8 +121,13 @@ def _resource(ask: Ask) -> Resource:
 
 
 def along(clock: Clock, asks: Sequence[Ask]) -> list[Statement]:
-    """Return what is asked in the round trip of the locks, after them: more of it when somebody may acquire."""
-    requests = [ask.request for ask in asks]
+    """Return what is asked in the round trip of the locks, after them: more of it when somebody may acquire.
+
+    It is about nodes; of a set that is about none, only the clock is left.
+    """
+    requests = [ask.request for ask in asks if not ask.request.of_task]
+    if not requests:
+        return [now_asked(clock)]
     always = [now_asked(clock), leases.nodes_asked({one.resource for one in requests}), leases.policies_asked()]
     acquiring = [one for one in requests if one.may_acquire]
     if not acquiring:
@@ -121,7 +145,7 @@ def along(clock: Clock, asks: Sequence[Ask]) -> list[Statement]:
 
 def read_at(tx: Tx) -> Instant:
     """Return the moment of `along`, which was read under the locks: the set is decided at it."""
-    ((now,),) = tx.along[0 if len(tx.along) == OF_ANY_VERB else 1]
+    ((now,),) = tx.along[0 if len(tx.along) <= OF_ANY_VERB else 1]
     return Instant(now)
 
 
@@ -136,11 +160,13 @@ async def decide_within(tx: Tx, ask: Ask, *, marks: bool = True) -> Outcome:
     return outcome
 
 
-async def decide_in(tx: Tx, asks: Sequence[Ask], *, marks: bool = True) -> list[Outcome | Alone]:
+async def decide_in(
+    tx: Tx, asks: Sequence[Ask], *, marks: bool = True, tasks: TaskBoard | None = None
+) -> list[Outcome | Alone]:
     """Decide `asks` under the locks `tx` holds, and hand over what they change."""
     await points.areach("lease.clock_read")
-    if len(tx.along) == OF_ANY_VERB:
-        _, nodes, policies = tx.along
+    if len(tx.along) <= OF_ANY_VERB:
+        _, nodes, policies = tx.along if len(tx.along) == OF_ANY_VERB else (tx.along[0], [], [])
         obstacles, counts, used = [], [], []
     else:
         _, _, nodes, policies, obstacles, counts, *used = tx.along
@@ -156,6 +182,7 @@ async def decide_in(tx: Tx, asks: Sequence[Ask], *, marks: bool = True) -> list[
         used={(Resource(resource), nonce) for rows in used for resource, nonce in rows},
         before=dict(tx.locked),
         marks=marks,
+        tasks=tasks if tasks is not None else TaskBoard(),
     )
     board.traced = await _traces(tx, asks, board)
     outcomes = [board.answer(position, ask) for position, ask in enumerate(asks)]
@@ -167,7 +194,7 @@ async def decide_in(tx: Tx, asks: Sequence[Ask], *, marks: bool = True) -> list[
 
 async def _gone(tx: Tx, missing: Iterable[Resource]) -> dict[NodeId, Tombstone]:
     """Return which of the resources that are no nodes were some; asked only when there are any, which is rare."""
-    return await tombstones.tombstones_of(tx, [NodeId(one) for one in missing if not one.startswith("record:")])
+    return await tombstones.tombstones_of(tx, [NodeId(one) for one in missing if not is_of_record(one)])
 
 
 async def _traces(tx: Tx, asks: Sequence[Ask], board: _Board) -> frozenset[Resource]:
@@ -175,7 +202,8 @@ async def _traces(tx: Tx, asks: Sequence[Ask], board: _Board) -> frozenset[Resou
     lapsed = {
         lease.resource: lease
         for ask in asks
-        if (lease := tx.locked.get(ask.request.resource)) is not None
+        if not ask.request.of_task
+        and (lease := tx.locked.get(ask.request.resource)) is not None
         and lease.kind is Kind.CLAIM
         and not lease.in_force(board.now)
     }
@@ -195,6 +223,7 @@ class _Board:
     used: set[tuple[Resource, str]]
     before: dict[Resource, LockedLease]
     gone: Mapping[NodeId, Tombstone]
+    tasks: TaskBoard
     marks: bool = True
     traced: frozenset[Resource] = frozenset()
     rows: dict[Resource, LockedLease] = field(default_factory=dict)
@@ -205,14 +234,16 @@ class _Board:
     def answer(self, position: int, ask: Ask) -> Outcome | Alone:
         """Decide one ask on the row the ones before left."""
         request = ask.request
+        if request.of_task:
+            return self._answer_task(position, ask)
         node = self.nodes.get(request.resource)
         if (missing := _cannot_be_leased(request, node, self.gone)) is not None:
             return missing
-        if self.tx.skipped and self.tx.skipped & ask.fences.resources(request.principal):
+        if self._is_elsewhere(ask):
             return ALONE
         if position in self.tx.broken:
             return fences.lost(self.tx, position, Writer(request.principal, ask.fences), self.now)
-        lease = self.rows.get(request.resource) or self.before.get(request.resource)
+        lease = self._row(request.resource)
         if lease is None:  # a node has its row from the beginning, so this one began after the locks were taken
             return NotFound(f"there is no {request.resource}")
         policy = self.policies.for_project(node.project if node is not None else None)
@@ -223,6 +254,42 @@ class _Board:
             return answer.raised(self.now)
         self._note(request, lease, answer, node)
         return Done(answer, self.now, policy)
+
+    def _answer_task(self, position: int, ask: Ask) -> Outcome | Alone:
+        """Decide what is asked about a record's task: by its class first, which says who may ask (D35)."""
+        request = ask.request
+        terms = self.tasks.terms(ask)
+        if isinstance(terms, BatonError):
+            return terms
+        lease = self._row(request.resource)
+        if self.tasks.must_wait(ask) or self._is_elsewhere(ask) or (lease is None and ask.may_begin):
+            assert not self.tasks.alone, "alone, whatever is needed was waited for or made"
+            return ALONE
+        if position in self.tx.broken:
+            return fences.lost(self.tx, position, Writer(request.principal, ask.fences), self.now)
+        if (stale := self.tasks.stale(ask, ChainMap(self.rows, self.before))) is not None:
+            return stale
+        if lease is None:
+            lease = leases.unclaimed(request.resource)
+        if ask.is_pinned:
+            request = replace(request, if_epoch=lease.epoch)
+        answer = decide(lease, request, Standing(terms.policy, counts_lapses=False), self.now)
+        if request.resource in self.before:
+            self.rows[request.resource] = answer.lease
+        if isinstance(answer, Refused):
+            return _of_task(answer.raised(self.now), answer)
+        self.tasks.note(ask, terms, lease, answer, now=self.now)
+        self._note(request, lease, answer, None)
+        record = self.tasks.record(request.resource)
+        return Done(answer, self.now, terms.policy, record.version if record is not None else 0)
+
+    def _row(self, resource: Resource) -> LockedLease | None:
+        """Return a lease's row as the ones before left it."""
+        return self.rows.get(resource) or self.before.get(resource)
+
+    def _is_elsewhere(self, ask: Ask) -> bool:
+        """Whether a row that the ask needs is locked by somebody else, and not waited for here."""
+        return bool(self.tx.skipped and self.tx.skipped & ask.fences.resources(ask.request.principal))
 
     def _standing(self, request: Request, node: NodeFacts | None, policy: Policy) -> Standing:
         if not request.may_acquire:
@@ -242,7 +309,8 @@ class _Board:
         """Note what a grant leaves beside the row: its nonce, its working set, its event."""
         after, principal = granted.lease, request.principal
         if granted.acquired:
-            self.live_claims[principal.id] = self.live_claims.get(principal.id, 0) + 1
+            if not request.of_task:
+                self.live_claims[principal.id] = self.live_claims.get(principal.id, 0) + 1
             if principal.run is not None:
                 self.tenures.append((principal.token, after.resource, after.epoch))
         if after.dispatch is not None and (granted.acquired or lease.dispatch is None):
@@ -257,7 +325,8 @@ class _Board:
         leases.write(self.tx, [(before, after) for before, after in changes if before != after])
         leases.note_nonces(self.tx, self.nonces)
         leases.note_tenures(self.tx, self.tenures)
-        self._mark(changes)
+        self._mark([(before, after) for before, after in changes if not is_of_record(after.resource)])
+        self.tasks.hand_over(self.tx, self.now)
         events.append(self.tx, self.happened, at=self.now)
 
     def _mark(self, changes: Sequence[tuple[LockedLease, LockedLease]]) -> None:
@@ -273,8 +342,6 @@ class _Board:
 def _cannot_be_leased(request: Request, node: NodeFacts | None, gone: Mapping[NodeId, Tombstone]) -> BatonError | None:
     """Return why there is nothing to lease: no such node, or not any more, or a type that is not work (D10)."""
     if node is None:
-        if request.resource.startswith("record:"):
-            return None
         missing = NodeId(request.resource)
         return absent(missing, gone.get(missing))
     if not NODE_TYPES[node.type].claimable:
@@ -300,10 +367,18 @@ def _unclaimable(obstacle: Obstacle | None) -> str | None:
     return f"{node} has status {obstacle.status}; reopen it first (force claims it all the same)"
 
 
+def _of_task(error: Conflict | Forbidden, refused: Refused) -> Conflict | Forbidden:
+    """Return the refusal with what it says of a record's field: its name, and its version if somebody holds it."""
+    error.field = task_of(refused.lease.resource)[1]
+    if isinstance(error, AlreadyClaimed):
+        error.version = refused.lease.version
+    return error
+
+
 def _event(request: Request, granted: Granted, node: NodeFacts | None) -> events.Event:
     data: dict[str, object] = {}
     if granted.displaced is not None:
-        data["displaced"] = granted.displaced
+        data["displaced"] = identity_of(granted.displaced) if request.of_task else granted.displaced
     if request.reason is not None:
         data["reason"] = request.reason
     assert granted.happened is not None

@@ -20,9 +20,10 @@ from batonpass.core.ids import Fence, NodeId, Resource
 from batonpass.core.leases import LeaseView, Request, Verb, view
 from batonpass.core.node_types import type_of
 from batonpass.core.nodes import READY, Node
+from batonpass.server.services.asks import Ask
 from batonpass.server.services.change import Caller, Change, Replayed, change
 from batonpass.server.services.editor import Deed, Editor, Step
-from batonpass.server.services.engine import Ask, Done, decide_within
+from batonpass.server.services.engine import Done, decide_within
 from batonpass.server.services.puts import puts_edges, require_foreseen, result_of
 from batonpass.server.services.views import NodeView, lease_view, views_of
 from batonpass.store import edges, items, leases, nodes, tombstones

@@ -10,8 +10,9 @@ from batonpass.core.errors import BatonError, FenceBroken, Invalid
 from batonpass.core.identity import Principal
 from batonpass.core.ids import HolderId, Instant, NodeId, Resource
 from batonpass.core.leases import Kind, Lease, Request, Verb, is_callers, lost_to_another
+from batonpass.server.services.asks import Ask
 from batonpass.server.services.change import Caller, require_writer
-from batonpass.server.services.engine import Ask, Done, LeaseEngine, Outcome
+from batonpass.server.services.engine import Done, LeaseEngine, Outcome
 from batonpass.server.services.principals import current
 from batonpass.store import leases
 from batonpass.store.base import Fences, Store

@@ -15,9 +15,10 @@ from batonpass.core.identity import Principal
 from batonpass.core.ids import NodeId, Resource
 from batonpass.core.leases import Kind, LeaseView, Request, Verb, view
 from batonpass.core.nodes import Node
+from batonpass.server.services.asks import Ask
 from batonpass.server.services.change import Caller, Change, Replayed, change
 from batonpass.server.services.editor import Editor
-from batonpass.server.services.engine import Ask, decide_within
+from batonpass.server.services.engine import decide_within
 from batonpass.server.services.principals import require_admin, require_current
 from batonpass.store import edges
 from batonpass.store.base import Fences, Store, retried

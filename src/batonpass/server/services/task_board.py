@@ -1,0 +1,209 @@
+"""What the lease engine must know of the tasks in a set, and what a grant leaves in their records (D32 to D34).
+
+A record's task field is decided by the same engine as a node, in the same
+sets. Beside its lease row it takes the class in force, held so that nobody
+applies another, and the record's row, locked: with every claim, renewal and
+release its version rises, and what is no renewal goes into its history.
+
+    hold the classes ─┐
+    read their newest │ in the round trip of the lease rows' locks, after
+    lock the records ─┘ them and before the clock is read (D5, D44)
+
+A record whose row somebody else has locked, or that is not there, is not
+waited for in a set: its request is asked for alone, and may make it then.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Final
+
+from batonpass.core.classes import RecordClass
+from batonpass.core.errors import BatonError, Invalid, NotFound, NotTaskField, ScopeDenied
+from batonpass.core.ids import Instant, Resource
+from batonpass.core.leases import Granted, Happened, LockedLease, Verb
+from batonpass.core.policy import Policy
+from batonpass.core.premises import BasedOn, broken_among, stale_premise
+from batonpass.core.records import LEASE_S_MAX, ClassName, FieldKind, FieldName, RecordPath, identity_of, task_of
+from batonpass.core.values import value
+from batonpass.server.services.asks import Ask
+from batonpass.server.services.classes import Classes
+from batonpass.store import classes, records
+from batonpass.store.base import Row, Statement, Tx
+from batonpass.store.records import LockedRecord, LogEntry
+
+_VERBS: Final = {
+    Happened.CLAIMED: "claim",
+    Happened.TAKEN_OVER: "takeover",
+    Happened.RELEASED: "release",
+    Happened.REVOKED: "release",
+}
+"""What a record's history calls what happened; what is not here happens to no task."""
+
+
+@value(frozen=True, slots=True)
+class Terms:
+    """What a request on a task is decided by: its class's version, and a policy made of nothing but its length."""
+
+    class_version: int
+    policy: Policy
+
+
+@dataclass(slots=True)
+class TaskBoard:
+    """The classes and records of one set, as each decision leaves them for the next."""
+
+    classes: Mapping[ClassName, tuple[RecordClass, int]] = field(default_factory=dict)
+    before: dict[RecordPath, LockedRecord] = field(default_factory=dict)
+    versions: dict[Resource, dict[FieldName, int]] = field(default_factory=dict)
+    """What the registers and appends that an ask names as premises are at; a set has one ask of a resource."""
+    alone: bool = False
+    rows: dict[RecordPath, LockedRecord] = field(default_factory=dict)
+    entries: list[LogEntry] = field(default_factory=list)
+
+    def terms(self, ask: Ask) -> Terms | BatonError:
+        """Return what `ask` is decided by, or why its caller may not ask it (D35)."""
+        path, name = task_of(ask.request.resource)
+        found = self.classes.get(path.record_class)
+        if found is None:
+            return NotFound(f"{path.record_class}: no such class", field="class")
+        kind, version = found
+        if (refusal := _refusal(kind, ask, name)) is not None:
+            return refusal
+        if ask.request.verb is Verb.RELEASE:
+            return Terms(version, Policy())
+        lease_s = ask.lease_s if ask.lease_s is not None else kind.fields[name].lease_s
+        if lease_s is None:
+            return Invalid(
+                f"lease_seconds: required: {path.record_class} says of {name} no lease of its own",
+                field="lease_seconds",
+            )
+        return Terms(version, _policy(lease_s))
+
+    def must_wait(self, ask: Ask) -> bool:
+        """Whether the record's row may be somebody else's at this moment, or is still to be made."""
+        return not self.alone and task_of(ask.request.resource)[0] not in self.before
+
+    def record(self, resource: Resource) -> LockedRecord | None:
+        """Return the record of a task as the decisions before left it; None when there is none."""
+        path, _ = task_of(resource)
+        return self.rows.get(path) or self.before.get(path)
+
+    def stale(self, ask: Ask, leases: Mapping[Resource, LockedLease]) -> BatonError | None:
+        """Return the refusal of an ask whose premises do not hold (D33)."""
+        based_on = ask.fences.based_on
+        if based_on is None:
+            return None
+        versions = self.versions.get(ask.request.resource, {})
+        broken = broken_among(based_on, leases=leases, versions=versions, principal=ask.request.principal)
+        return stale_premise(broken) if broken else None
+
+    def note(self, ask: Ask, terms: Terms, before: LockedLease, granted: Granted, *, now: Instant) -> None:
+        """Raise the record's version with the lease's, and tell its history what was no renewal."""
+        if granted.lease.version == before.version:
+            return
+        record = self.record(ask.request.resource)
+        assert record is not None, "whatever changes a task has its record's lock"
+        logged = granted.happened is not None
+        after = replace(
+            record,
+            class_version=terms.class_version,
+            version=record.version + 1,
+            history_n=record.history_n + logged,
+            created_at=record.created_at if record.is_there else now,
+            updated_at=now,
+            deleted_at=None,
+        )
+        self.rows[after.path] = after
+        if granted.happened is not None:
+            self.entries.append(_entry(ask, granted, after, granted.happened))
+
+    def hand_over(self, tx: Tx, now: Instant) -> None:
+        """Send every changed row once, and what goes into the histories."""
+        records.write(tx, [(self.before[path], after) for path, after in sorted(self.rows.items())])
+        records.log(tx, self.entries, at=now)
+
+
+def asked(tasks: Sequence[Ask], *, alone: bool) -> list[Statement]:
+    """Return what is asked for `tasks` in the round trip of the locks; alone, a record is waited for and made."""
+    paths = {task_of(ask.request.resource)[0] for ask in tasks}
+    names = {path.record_class for path in paths}
+    makes = alone and any(ask.may_begin for ask in tasks)
+    return [
+        classes.held_asked(names),
+        classes.versions_asked(names),
+        *([records.created_asked(paths)] if makes else []),
+        records.locked_asked(paths, skip_locked=not alone),
+        *(records.versions_asked(read.record, read.read_fields(())) for _, read in _premises(tasks)),
+    ]
+
+
+async def read(
+    tx: Tx, found: Classes, tasks: Sequence[Ask], answers: Sequence[Sequence[Row]], *, alone: bool
+) -> TaskBoard:
+    """Return the board of `tasks`, from the answers to `asked`; a class that is not known yet is read."""
+    read_premises = _premises(tasks)
+    head, tail = answers[: len(answers) - len(read_premises)], answers[len(answers) - len(read_premises) :]
+    return TaskBoard(
+        classes=await found.of_versions(tx, head[1]),
+        before=records.locked(head[-1]),
+        versions={resource: records.versions(rows) for (resource, _), rows in zip(read_premises, tail, strict=True)},
+        alone=alone,
+    )
+
+
+def _premises(tasks: Sequence[Ask]) -> list[tuple[Resource, BasedOn]]:
+    """Return the premises of those that name what may be a register, by what is asked for."""
+    named = [(ask.request.resource, ask.fences.based_on) for ask in tasks]
+    return [(resource, based_on) for resource, based_on in named if based_on is not None and based_on.read_fields(())]
+
+
+def _refusal(kind: RecordClass, ask: Ask, name: FieldName) -> BatonError | None:
+    """Return why the class does not let the caller claim `name`, or declare its premises, which is reading (D33)."""
+    identity = identity_of(ask.request.principal.id)
+    if not kind.has_role(identity):
+        return ScopeDenied(f"no role of {kind.name} is for {identity}", field=name)
+    if name not in kind.fields:
+        return NotFound(f"{kind.name} has no field {name}; it has {', '.join(sorted(kind.fields))}", field=name)
+    if not kind.may_read(identity, name):
+        return ScopeDenied(f"no role of {kind.name} lets {identity} read {name}", field=name)
+    if kind.fields[name].kind is not FieldKind.TASK:
+        return NotTaskField(
+            f"{name} is a {kind.fields[name].kind} of {kind.name}; only a task is claimed, renewed and released",
+            field=name,
+        )
+    if not kind.may_claim(identity, name):
+        return ScopeDenied(f"no role of {kind.name} lets {identity} claim {name}", field=name)
+    for premise in ask.fences.based_on.premises if ask.fences.based_on is not None else ():
+        if premise.field in kind.fields and not kind.may_read(identity, premise.field):
+            return ScopeDenied(
+                f"no role of {kind.name} lets {identity} read {premise.field}, so it is no premise of theirs",
+                field=premise.field,
+            )
+    return None
+
+
+def _policy(lease_s: int) -> Policy:
+    """Return the policy of a task: how long the request or its class says, and no other limit (D34)."""
+    return Policy(
+        claim_ttl=timedelta(seconds=lease_s), claim_ttl_max=timedelta(seconds=LEASE_S_MAX), max_claims=sys.maxsize
+    )
+
+
+def _entry(ask: Ask, granted: Granted, record: LockedRecord, happened: Happened) -> LogEntry:
+    based_on = ask.fences.based_on
+    return LogEntry(
+        record=record.path,
+        n=record.history_n,
+        author=identity_of(ask.request.principal.id),
+        verb=_VERBS[happened],
+        field=task_of(ask.request.resource)[1],
+        version=granted.lease.version,
+        record_version=record.version,
+        class_version=record.class_version,
+        based_on=based_on.premises if based_on is not None else (),
+        took_over_from=granted.displaced if happened is Happened.TAKEN_OVER else None,
+    )
