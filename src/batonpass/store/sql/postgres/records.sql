@@ -57,3 +57,10 @@ FROM jsonb_to_recordset(:rows::jsonb) AS n (
     class text, id text, n bigint, at bigint, author text, verb text, field text, version bigint,
     record_version bigint, class_version bigint, value text, based_on text, took_over_from text
 );
+
+-- name: of(records)
+-- The rows of records as committed: for views, never for a decision.
+SELECT r.class, r.id, r.class_version, r.version, r.history_n, r.created_at, r.updated_at, r.deleted_at
+FROM jsonb_to_recordset(:records::jsonb) AS w (class text, id text)
+JOIN records r ON r.class = w.class AND r.id = w.id
+ORDER BY r.class, r.id;

@@ -46,3 +46,10 @@ SELECT
     value ->> 'field', value ->> 'version', value ->> 'record_version', value ->> 'class_version', value ->> 'value',
     value ->> 'based_on', value ->> 'took_over_from'
 FROM json_each(:rows);
+
+-- name: of(records)
+-- The rows of records as committed: for views, never for a decision.
+SELECT r.class, r.id, r.class_version, r.version, r.history_n, r.created_at, r.updated_at, r.deleted_at
+FROM json_each(:records) AS w
+JOIN records r ON r.class = w.value ->> 'class' AND r.id = w.value ->> 'id'
+ORDER BY r.class, r.id;
