@@ -403,3 +403,72 @@ def test_whoever_is_told_of_a_loss_may_stop_the_heartbeat(client: Client, server
 
     assert told.wait(WAIT_S_MAX)
     heartbeat.stop()
+
+
+# --- settling --------------------------------------------------------------------------------------------------------
+
+
+def test_settling_waits_for_the_beat_in_flight(client: Client, server: ScriptedServer) -> None:
+    sent, let_go = at_point("beat.sent"), at_point("lease.settling")
+    answered: list[bool] = []
+
+    def held_up(_request: httpx.Request) -> httpx.Response:
+        answered.append(let_go.wait(WAIT_S_MAX))
+        return renewed(lease(epoch=3), in_ms=HOUR_MS)
+
+    server.will(held_up)
+    with Heartbeat(client) as heartbeat:
+        heartbeat.keep(FENCE, expires_in_ms=60_000, sent_at_s=boottime() - 31)
+        assert sent.wait(WAIT_S_MAX)
+        heartbeat.settle(TASK)
+        assert answered == [True]
+
+
+def test_a_settled_lease_is_renewed_no_more_and_the_others_are(
+    heartbeat: Heartbeat, server: ScriptedServer, clock: ManualSeconds
+) -> None:
+    heartbeat.keep(OTHER, expires_in_ms=HOUR_MS, sent_at_s=clock())
+    heartbeat.settle(TASK)
+    clock.advance(1800)
+    server.will(renewed(lease("task-2", epoch=8), in_ms=HOUR_MS))
+
+    assert heartbeat.tick() == 1800
+
+    assert server.bodies() == [{"leases": [{"node_id": "task-2", "epoch": 8}]}]
+    heartbeat.check(TASK)
+
+
+def test_settling_after_a_beat_without_an_answer_asks_once_more(
+    heartbeat: Heartbeat, server: ScriptedServer, clock: ManualSeconds
+) -> None:
+    clock.advance(1800)
+    server.will(NO_ANSWER, renewed(lease(epoch=3), in_ms=HOUR_MS))
+    heartbeat.tick()
+
+    heartbeat.settle(TASK)
+    heartbeat.settle(TASK)
+
+    assert len(server.requests) == 2
+
+
+def test_a_tenure_that_somebody_else_learned_is_over_is_over_here(heartbeat: Heartbeat, losses: list[Lost]) -> None:
+    lost = Lost(FENCE, "a write was refused")
+    heartbeat.give_up(lost)
+    heartbeat.give_up(lost)
+
+    assert losses == [lost]
+    with pytest.raises(LeaseLost, match="refused"):
+        heartbeat.settle(TASK)
+
+
+def test_a_clock_that_leapt_is_read_when_somebody_says_so(
+    client: Client, server: ScriptedServer, clock: ManualSeconds
+) -> None:
+    answered = at_point("beat.answered")
+    server.will(renewed(lease(epoch=3), in_ms=HOUR_MS))
+
+    with Heartbeat(client, clock=clock) as heartbeat:
+        heartbeat.keep(FENCE, expires_in_ms=HOUR_MS, sent_at_s=clock())
+        clock.advance(1800)
+        heartbeat.wake()
+        assert answered.wait(WAIT_S_MAX)

@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-import functools
 import threading
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import timedelta
 
-import httpx
 import pytest
-from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from batonpass.client import calls, feed_calls, graph_calls
+from batonpass.client import calls, class_calls, feed_calls, graph_calls, key_calls, record_calls
 from batonpass.client.calls import Call
-from batonpass.client.client import Client, Patience
+from batonpass.client.client import Client
 from batonpass.client.heartbeat import Heartbeat, Lost
 from batonpass.client.lease import held
-from batonpass.client.local import ADDRESS, LocalTransport
 from batonpass.core.errors import AlreadyClaimed, Conflict, LeaseLost, Unauthorized, Unavailable
 from batonpass.core.identity import agent_id_for, parse_person_id, person_id_for
 from batonpass.core.ids import Fence, NodeId, Resource
-from batonpass.server.app import create_app
 from batonpass.server.http.routes import OPERATIONS, ROUTES
-from batonpass.server.services.identity import bootstrap
-from batonpass.store.open import open_store
-from batonpass.testing.clock import ManualClock
-from batonpass.testing.scripted import ManualSeconds
+from batonpass.testing.world import World
 from batonpass.wire.policy import PolicyRequest
 
 TASK = NodeId("task-1")
 OTHER = NodeId("task-2")
+RECORD = "incidents/inc-1"
 HOUR = timedelta(hours=1)
 TASKS: tuple[Mapping[str, object], ...] = tuple(
     {
@@ -45,67 +37,11 @@ TASKS: tuple[Mapping[str, object], ...] = tuple(
 )
 
 
-class LossyTransport(httpx.BaseTransport):
-    """Delivers every request, and loses the answers of the next `losing` ones on their way back."""
-
-    def __init__(self, inner: httpx.BaseTransport) -> None:
-        self._inner = inner
-        self.losing = 0
-
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        response = self._inner.handle_request(request)
-        if self.losing > 0:
-            self.losing -= 1
-            response.read()
-            raise httpx.ReadTimeout("the answer is lost")
-        return response
-
-
-@dataclass
-class World:
-    """A server with an admin, two tasks, and both clocks in one hand."""
-
-    transport: LossyTransport
-    admin_token: str
-    database_clock: ManualClock
-    seconds: ManualSeconds
-
-    def client(self, token: str | None = None) -> Client:
-        patience = Patience(tries_max=3, sleep=lambda _: None)
-        return Client(ADDRESS, token or self.admin_token, transport=self.transport, patience=patience)
-
-    def agent(self, label: str) -> Client:
-        """Return a client of a new agent of the admin's."""
-        admin = self.client()
-        agent = admin.add_agent(label=label).id
-        return self.client(admin.mint_standing_token(agent_id_for(agent), label="tests").token)
-
-    def lose_the_next_answer(self) -> None:
-        self.transport.losing = 1
-
-    def pass_time(self, span: timedelta) -> None:
-        self.database_clock.advance(span)
-        self.seconds.advance(span.total_seconds())
-
-
-@pytest.fixture(scope="module")
-def portal() -> Iterator[BlockingPortal]:
-    with start_blocking_portal() as portal:
-        yield portal
-
-
 @pytest.fixture
-def world(database_url: str, portal: BlockingPortal) -> Iterator[World]:
-    clock = ManualClock()
-    store = portal.call(functools.partial(open_store, database_url, clock=clock))
-    try:
-        _, secret = portal.call(functools.partial(bootstrap, store, name="Ada Admin", email="ada@example.org"))
-        transport = LossyTransport(LocalTransport(portal, create_app(store)))
-        world = World(transport, secret.reveal(), clock, ManualSeconds())
-        assert all(result.ok for result in world.client().put_nodes(TASKS).results)
-        yield world
-    finally:
-        portal.call(store.close)
+def world(bare_world: World) -> World:
+    """Return a server with two tasks."""
+    assert all(result.ok for result in bare_world.client().put_nodes(TASKS).results)
+    return bare_world
 
 
 # --- one table of routes ---------------------------------------------------------------------------------------------
@@ -172,6 +108,21 @@ EVERY_CALL: tuple[Call[object], ...] = (
     calls.put_policy("*", PolicyRequest()),
     feed_calls.get_events(),
     feed_calls.get_changes(),
+    class_calls.put_class("incidents", {}),
+    class_calls.get_class("incidents"),
+    class_calls.list_classes(),
+    key_calls.mint_key("ci"),
+    key_calls.list_keys(),
+    key_calls.revoke_key("00000000"),
+    record_calls.get(RECORD),
+    record_calls.field(RECORD, "status"),
+    record_calls.put(RECORD, "status", None),
+    record_calls.append(RECORD, "notes", None),
+    record_calls.write(RECORD, []),
+    record_calls.delete(RECORD),
+    record_calls.claim(RECORD, "remediation"),
+    record_calls.renew(RECORD, "remediation"),
+    record_calls.release(RECORD, "remediation"),
 )
 
 

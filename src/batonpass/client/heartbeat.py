@@ -163,6 +163,10 @@ class Heartbeat:
             self._thread.join()
         self._client.close()
 
+    def wake(self) -> None:
+        """Look at the clock now: for whoever knows that it has leapt, as it does when a machine wakes up."""
+        self._wake.set()
+
     def keep(self, fence: Fence, *, expires_in_ms: int, sent_at_s: float) -> None:
         """Keep a tenure granted by a request first sent at `sent_at_s` on this heartbeat's clock."""
         new = Kept(fence, trusted_until_s=sent_at_s, due_s=sent_at_s)
@@ -184,6 +188,7 @@ class Heartbeat:
         The beat in flight is waited for; after one whose answer was lost the
         server is asked once more. Raises `LeaseLost` as `check` does.
         """
+        reach("lease.settling")
         with self._round:
             with self._state:
                 kept = self._kept.get(resource)

@@ -28,7 +28,7 @@ POINTS: Final = frozenset(
     # the feed of events
     " feed.read"
     # client
-    " beat.sent beat.answered"
+    " beat.sent beat.answered lease.settling"
     # dispatch and supervisor
     " record.written claim.nonce_written claim.sent claim.answered lease.taken mint.answered token.minted"
     " worktree.added child.started child.exited final.read"
