@@ -114,6 +114,7 @@ GROUPS: Final[dict[str, tuple[Command, ...]]] = {
         ),
     ),
     "Administration": (
+        Command("class", "classes:app", "Classes of records: apply, check, list, show and compare them."),
         Command("policy", "policy:policy", "Show what is in force for a project, or change it."),
         Command("pause", "policy:pause", "Refuse every claim, saying why. What is held may be finished."),
         Command("resume", "policy:resume", "Let claims through again."),

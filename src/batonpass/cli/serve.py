@@ -8,8 +8,9 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Annotated, Final
 
@@ -25,6 +26,7 @@ from batonpass.cli.options import Flag
 from batonpass.cli.render import print_json, say, warn
 from batonpass.cli.serving import Server
 from batonpass.client import config
+from batonpass.core.classes import RecordClass
 from batonpass.core.errors import Invalid
 from batonpass.server.app import create_app, keep_house
 from batonpass.server.services.bundle import Services
@@ -32,6 +34,7 @@ from batonpass.server.sockets import listen
 from batonpass.store.open import open_store
 
 DB: Final = "BATON_DB"
+CLASSES: Final = "BATON_CLASSES"
 LISTEN_URL: Final = "BATON_LISTEN_URL"
 PORT: Final = 7777
 SHUTDOWN_S_MAX: Final = 10
@@ -51,6 +54,7 @@ def serve(
     host: str = LOOPBACK,
     port: Annotated[int, Parameter(validator=Number(gte=0, lte=65535))] = PORT,
     listen_url: Annotated[str | None, Parameter(env_var=LISTEN_URL)] = None,
+    classes: Annotated[Path | None, Parameter(env_var=CLASSES)] = None,
     json: Flag = False,
 ) -> int:
     """Serve a database over HTTP until SIGTERM or SIGINT.
@@ -66,14 +70,17 @@ def serve(
         port: the port to listen on; 0 for any that is free.
         listen_url: a way to the same PostgreSQL past a pooler, where LISTEN is to be had: what other servers commit is
             then told to those who wait here at once.
+        classes: a folder of class files, which are applied before connections are taken. One that is wrong, or that
+            would take away what records hold, stops the start, and nothing is applied.
         json: say where as {"url", "pid"}.
 
     """
+    wanted = _classes_in(classes) if classes is not None else []
     if db is None:
         home = config.home_of(os.environ)
         with config.changing(home):
             db = database_url(home)
-    return uvloop.run(_serve(db, host, port, listen_url=listen_url, as_json=json))
+    return uvloop.run(_serve(db, host, port, listen_url=listen_url, classes=wanted, as_json=json))
 
 
 class _Server(Server):
@@ -115,12 +122,15 @@ class _Server(Server):
         self.ended_by = signal.Signals(sig)
 
 
-async def _serve(url: str, host: str, port: int, *, listen_url: str | None, as_json: bool) -> int:
+async def _serve(
+    url: str, host: str, port: int, *, listen_url: str | None, classes: Sequence[RecordClass], as_json: bool
+) -> int:
     with _bind(host, port) as listening:
         store = await open_store(url, listen_url=listen_url)
         try:
             app = create_app(store)
             services: Services = app.state.services
+            await services.classes.apply_here(classes)
             if (await services.status()).node_count == 0:
                 warn("nobody can use this database yet; make its first person: baton init --db URL")
             server = _Server(app, as_json=as_json)
@@ -131,6 +141,12 @@ async def _serve(url: str, host: str, port: int, *, listen_url: str | None, as_j
         finally:
             await store.close()
     return Exit.INTERRUPTED if server.ended_by is signal.SIGINT else Exit.OK
+
+
+def _classes_in(folder: Path) -> list[RecordClass]:
+    from batonpass.cli import class_files  # YAML is read by a server only where it is started with classes
+
+    return class_files.require_right(class_files.look_at_all(class_files.in_folder(folder)))
 
 
 def _bind(host: str, port: int) -> socket.socket:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import msgspec
-
 from batonpass.client.calls import Call, Repeat, query_of
+from batonpass.core.class_documents import text_of
 from batonpass.core.records import parse_class_name
 from batonpass.wire import classes, paths
 
 
 def put_class(name: str, document: Mapping[str, object]) -> Call[classes.ClassReply]:
     """Apply a class document, as it would be in its file; admins only. The same again changes nothing."""
-    body = msgspec.json.encode(document)
+    body = text_of(document).encode()
     return Call("PUT", _path(name), classes.ClassReply, body=body, repeat=Repeat.KEYED)
 
 

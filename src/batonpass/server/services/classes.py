@@ -56,10 +56,14 @@ class Classes:
             return made.answer(await self._apply(made.tx, wanted, by=caller.principal))
 
     @retried
-    async def apply_here(self, wanted: RecordClass) -> wire.ClassReply:
-        """Do the same by the server's own hand, for classes that it was started with."""
+    async def apply_here(self, wanted: Sequence[RecordClass]) -> None:
+        """Do the same with all of `wanted` or none, by the server's own hand: for classes that it is started with."""
+        if not wanted:
+            return
         async with self._store.write(SYSTEM, Fences()) as tx:
-            return await self._apply(tx, wanted, by=SYSTEM)
+            await tx.fetch(rows_of.locked_asked([each.name for each in wanted]))
+            for each in wanted:
+                await self._apply(tx, each, by=SYSTEM)
 
     async def _apply(self, tx: Tx, wanted: RecordClass, *, by: Principal) -> wire.ClassReply:
         await tx.fetch(rows_of.locked_asked([wanted.name]))
@@ -144,6 +148,7 @@ class Classes:
 
 
 def require_class(name: ClassName, found: Mapping[ClassName, tuple[RecordClass, int]]) -> tuple[RecordClass, int]:
+    """Return the class `name` of those that were found; `NotFound` if it is not among them."""
     if name not in found:
         raise _not_there(name)
     return found[name]
