@@ -62,6 +62,8 @@ def _hints_of_records(error: BatonError, args: Sequence[str]) -> Iterator[Hint]:
     record = next(filter(_is_record, args), "RECORD")
     name = "CLASS" if record == "RECORD" else record.partition("/")[0]
     match error:
+        case errors.NotFound(field="class"):
+            yield "baton class list", "the classes there are"
         case errors.AlreadyClaimed():
             yield f"baton record claims {record}", "who has it, and until when"
             yield f"baton record watch {record}", "what happens to it from now on"

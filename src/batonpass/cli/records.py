@@ -205,8 +205,8 @@ def claims(record: RecordArg, /, *, common: Common = COMMON) -> None:
 
 
 def is_task(body: FieldBody) -> bool:
-    """Whether a field is a task: those alone have an epoch."""
-    return body.epoch is not None
+    """Whether a field is a task: those alone have no value."""
+    return not isinstance(body.value, msgspec.Raw)
 
 
 def claim_lines(tasks: Mapping[str, FieldBody]) -> Iterator[str]:
@@ -229,7 +229,7 @@ def state_of(body: FieldBody) -> str:
 
 def shown_value(body: FieldBody) -> str | None:
     """Return a field's value as JSON on one line, None for a task."""
-    return bytes(body.value).decode() if isinstance(body.value, msgspec.Raw) else None
+    return None if is_task(body) else msgspec.json.encode(body.value).decode()
 
 
 def _content(body: FieldBody) -> str | None:
