@@ -22,17 +22,29 @@ REPEATS_MAX: Final = 4
 """How many repetitions without an end a pattern may have: the power of the text's length that it can cost."""
 _ATOM: Final = re.compile(r"\\(?:[0-7]{1,3}|x..|u.{4}|.)|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
 _REPEAT: Final = re.compile(r"(?:[*+?]|\{\d+(?:,\d*)?\}|\{,\d+\})[?+]?")
+_FIXED: Final = re.compile(r"\{\d+\}[?+]?")
 _GROUP: Final = re.compile(r"\?(?:[:=!>]|P<\w+>|<[=!])")
 _BACK: Final = re.compile(r"\\[1-9]")
 
 
 @dataclass(slots=True)
 class _Group:
-    """What one group holds, as far as it matters: its atoms in order, and whether it can be read in several ways."""
+    """What one group holds, as far as it matters.
+
+    `several` says whether it can be read in several ways, `unsure` whether it
+    may begin otherwise than with its first atom, once.
+    """
 
     atoms: list[str] = field(default_factory=list)
+    looks: bool = False
     several: bool = False
-    opens_optional: bool = False
+    unsure: bool = False
+
+    def add(self, atoms: list[str], *, several: bool, unsure: bool) -> None:
+        """Take in what stands next in the group."""
+        self.unsure |= unsure and not self.atoms
+        self.several |= several
+        self.atoms += atoms
 
 
 def what_is_wrong(pattern: str) -> str | None:
@@ -55,11 +67,11 @@ def _risk(pattern: str) -> str | None:
             opened = _GROUP.match(pattern, at + 1)
             if opened is None and pattern.startswith("?", at + 1):
                 return "groups with flags, comments or conditions are not taken"
-            groups.append(_Group())
+            groups.append(_Group(looks=opened is not None and opened[0].endswith(("=", "!"))))
             at = opened.end() if opened is not None else at + 1
             continue
         if pattern[at] == "|":
-            groups[-1].several = True
+            groups[-1].several = groups[-1].unsure = True
             at += 1
             continue
         closed = groups.pop() if pattern[at] == ")" else None
@@ -67,20 +79,17 @@ def _risk(pattern: str) -> str | None:
         assert atom is not None, "every character is an atom"
         if _BACK.match(atom[0]):
             return "references back to a group are not taken"
-        at = atom.end()
-        repeat = _REPEAT.match(pattern, at)
-        many = repeat is not None and repeat[0] not in ("?", "??", "?+")
+        repeat = _REPEAT.match(pattern, atom.end())
+        at = atom.end() if repeat is None else repeat.end()
+        varies = repeat is not None and not _FIXED.fullmatch(repeat[0])
+        many = varies and repeat is not None and repeat[0][0] != "?"
         endless += many
-        if closed is not None:
-            if many and closed.several and not _is_parted(closed):
-                return "a repetition repeats another one, or an alternative, and no character parts its turns"
-            groups[-1].atoms += closed.atoms
-            groups[-1].several |= closed.several
-        else:
-            groups[-1].opens_optional |= repeat is not None and not groups[-1].atoms
-            groups[-1].atoms.append(atom[0])
-        groups[-1].several |= repeat is not None
-        at = repeat.end() if repeat is not None else at
+        if closed is None:
+            groups[-1].add([atom[0]], several=varies, unsure=varies)
+            continue
+        if repeat is not None and repeat[0][0] != "?" and closed.several and not _is_parted(closed):
+            return "a repetition repeats another one, or an alternative, and no character parts its turns"
+        groups[-1].add(closed.atoms, several=closed.several or varies, unsure=closed.unsure or closed.looks or varies)
     if endless > REPEATS_MAX:
         return f"{endless} repetitions; the limit is {REPEATS_MAX}"
     return None
@@ -88,7 +97,7 @@ def _risk(pattern: str) -> str | None:
 
 def _is_parted(group: _Group) -> bool:
     """Whether each turn begins with one character that no other atom of the group matches."""
-    if not group.atoms or group.opens_optional:
+    if not group.atoms or group.unsure:
         return False
     first, *others = group.atoms
     letter = first.removeprefix("\\")
