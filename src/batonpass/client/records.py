@@ -99,7 +99,7 @@ class Records:
     def claims(self, record: RecordPath | str) -> Mapping[str, FieldBody]:
         """Read who has which task of a record: every task field that the caller may read and anybody ever claimed."""
         fields = self.client.send(record_calls.get(record)).fields
-        return {name: body for name, body in fields.items() if body.epoch is not None}
+        return {name: body for name, body in fields.items() if body.held is not None}
 
     field = _sending(record_calls.field)
     page = _sending(record_calls.page)

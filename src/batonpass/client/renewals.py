@@ -16,6 +16,7 @@ from batonpass.client.client import Client, Patience
 from batonpass.core.errors import AlreadyClaimed, BatonError, Conflict, LeaseLost, NotFound, StalePremise
 from batonpass.core.ids import Fence
 from batonpass.core.leases import LeaseView
+from batonpass.core.premises import FENCE
 from batonpass.core.records import task_of
 from batonpass.wire.leases import BulkRenewReply, lease_view
 from batonpass.wire.records import TaskReply
@@ -112,13 +113,20 @@ class OneTask:
             reply = client.send(replace(call, answer_s_max=answer_s_max), patience=patience)
         except (AlreadyClaimed, StalePremise, LeaseLost, NotFound) as error:
             holder = error.holder if isinstance(error, Conflict) else None
-            return [Over(fence, error.message, holder)] if error.is_ours else [Unclear(fence, error.message)]
+            return [Over(fence, why_over(error), holder)] if error.is_ours else [Unclear(fence, error.message)]
         except BatonError as error:
             return [Unclear(fence, error.message)]
         if reply.epoch != fence.epoch or reply.expires_in_ms is None:
             return [Over(fence, f"{record} {field} is at epoch {reply.epoch}, not {fence.epoch}")]
         self.answer = reply
         return [Renewed(fence, reply.expires_in_ms / 1000)]
+
+
+def why_over(error: BatonError) -> str:
+    """Return the sentence that says why a task is lost, with who has it now where a broken fence names somebody."""
+    broken = error.premises if isinstance(error, StalePremise) else ()
+    owner = next((each.owner for each in broken if each.kind == FENCE and each.owner is not None), None)
+    return error.message if owner is None else f"{owner} has it now: {error.message}"
 
 
 def _read(reply: BulkRenewReply, fences: Sequence[Fence]) -> Iterator[Renewal]:

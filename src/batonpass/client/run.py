@@ -313,4 +313,4 @@ def awaited(work: Coroutine[object, object, T], loss: Loss) -> T:
 
 def _versions(record: Record, task: FieldName) -> Mapping[str, int]:
     """Return the versions of what a record holds; its tasks move with every claim, and say nothing about it."""
-    return {name: body.version for name, body in record.fields.items() if name != task and body.epoch is None}
+    return {name: body.version for name, body in record.fields.items() if name != task and body.held is None}

@@ -34,7 +34,7 @@ from batonpass.client.checkpoint import CheckpointField, checkpoint_field
 from batonpass.client.client import Client
 from batonpass.client.heartbeat import Heartbeat, Lost, boottime
 from batonpass.client.records import Record, record_of
-from batonpass.client.renewals import OneTask
+from batonpass.client.renewals import OneTask, why_over
 from batonpass.core.errors import BatonError, Invalid, LeaseLost, StalePremise
 from batonpass.core.ids import Fence
 from batonpass.core.premises import FENCE, Premise
@@ -193,7 +193,7 @@ class HeldTask:
         try:
             self._plain.send(record_calls.release(self.path, self.field, based_on=[self.premise]))
         except StalePremise as error:
-            raise LeaseLost(error.message, holder=error.holder) from error
+            raise LeaseLost(why_over(error), holder=error.holder) from error
         self._handed_back = True
 
     def check_at_end(self) -> None:
@@ -208,7 +208,7 @@ class HeldTask:
         except StalePremise as error:
             if not any(broken.kind == FENCE and broken.field == self.field for broken in error.premises):
                 raise
-            lost = Lost(self.fence, error.message, error.holder)
+            lost = Lost(self.fence, why_over(error), error.holder)
             self.heartbeat.give_up(lost)
             raise lost.error() from error
 
