@@ -74,7 +74,7 @@ def _refused(before: RecordClass, after: RecordClass, name: FieldName, use: Fiel
             yield Rule.FIELD_HOLDS_DATA, f"{_records(use.held)} it claimed; release those first, or keep the field"
         return
     if was is not None and was.kind is not becomes.kind and use.holding:
-        why = f"a {was.kind} cannot become a {becomes.kind}: {_records(use.holding)} data in it; use another name"
+        why = f"{was.kind.one} cannot become {becomes.kind.one}: {_records(use.holding)} data in it; use another name"
         yield Rule.KIND_HOLDS_DATA, why
     other = use.stored_ever if becomes.kind is FieldKind.TASK else use.claimed_ever
     if other:

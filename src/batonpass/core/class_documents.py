@@ -114,9 +114,11 @@ _WRITE: Final = _Permission(
     "write",
     frozenset({FieldKind.REGISTER, FieldKind.APPEND}),
     Rule.WRITE_ON_TASK,
-    "a task has no value to write; it is claimed",
+    "a task has no value to write; it is given to claim",
 )
-_CLAIM: Final = _Permission("claim", frozenset({FieldKind.TASK}), Rule.CLAIM_ON_NO_TASK, "only a task can be claimed")
+_CLAIM: Final = _Permission(
+    "claim", frozenset({FieldKind.TASK}), Rule.CLAIM_ON_NO_TASK, "only a task can be claimed, and it is {kind}"
+)
 
 
 class _Reading:
@@ -175,7 +177,7 @@ class _Reading:
 
     def _read_fields(self, document: Mapping[str, object]) -> None:
         given = self._mapping(document.get("fields", {}), "fields")
-        if not given:
+        if not given and isinstance(document.get("fields", {}), Mapping):
             self._findings.add(Rule.NO_FIELDS, "fields: a class has at least one")
         self._bound(given, FIELDS_MAX, "fields", "")
         for key, spec in given.items():
@@ -202,8 +204,8 @@ class _Reading:
         own = _OWN_KEY[kind]
         others = {key for key in _OWN_KEY.values() if key != own}
         for key in sorted(others & spec.keys()):
-            self._findings.add(Rule.MISPLACED_KEY, f"{key}: a {kind} has none; it takes {own}", where=where)
-        self._refuse_unknown(spec, ("type", own, *others), where)
+            self._findings.add(Rule.MISPLACED_KEY, f"{key}: {kind.one} has none; it takes {own}", where=where)
+        self._refuse_unknown({key: said for key, said in spec.items() if key not in others}, ("type", own), where)
         if own not in spec:
             return FieldSpec(kind, cap=CAP_DEFAULT if kind is FieldKind.APPEND else None)
         match kind:
@@ -303,7 +305,7 @@ class _Reading:
                 known = ", ".join(self._fields) or "none"
                 self._findings.add(Rule.UNKNOWN_FIELD, f"{permission.key}: the class has {known}", where=where)
         elif spec.kind not in permission.for_kinds:
-            self._findings.add(permission.otherwise, f"{permission.why_not}; it is a {spec.kind}", where=where)
+            self._findings.add(permission.otherwise, permission.why_not.format(kind=spec.kind.one), where=where)
 
     # --- shapes ------------------------------------------------------------------------------------------------------
 
@@ -335,7 +337,7 @@ class _Reading:
             self._findings.add(Rule.TOO_MANY, f"{what}: {len(given)}; the limit is {most}", where=where)
 
 
-_KINDS: Final = f"a field is a {', an '.join(list(FieldKind)[:2])} or a {FieldKind.TASK}"
+_KINDS: Final = f"a field is {FieldKind.REGISTER.one}, {FieldKind.APPEND.one} or {FieldKind.TASK.one}"
 
 
 def shown_name(document: object, name: str | None) -> str:

@@ -41,6 +41,11 @@ class FieldKind(StrEnum):
     APPEND = "append"
     TASK = "task"
 
+    @property
+    def one(self) -> str:
+        """Return the kind with its article, as sentences have it."""
+        return f"an {self}" if self is FieldKind.APPEND else f"a {self}"
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class RecordPath:
