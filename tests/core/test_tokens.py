@@ -261,7 +261,7 @@ def test_a_run_mints_and_revokes_nothing() -> None:
     ],
 )
 def test_who_holds_or_owns_the_lease_gets_its_run_token(lease: LockedLease, by: Principal) -> None:
-    assert mint(lease, by) == RunMinted(replace(lease, run_token=NEW, version=10), ends=None)
+    assert mint(lease, by) == RunMinted(replace(lease, run_token=NEW), ends=None)
 
 
 @pytest.mark.parametrize(
@@ -294,7 +294,7 @@ def test_a_tenure_has_one_run_token() -> None:
 
 def test_replacing_or_repeating_ends_the_first() -> None:
     lease = held(ADAS, ADA, run_token=OLD)
-    minted = RunMinted(replace(lease, run_token=NEW, version=10), ends=OLD)
+    minted = RunMinted(replace(lease, run_token=NEW), ends=OLD)
 
     assert mint(lease, agent(ADAS, ADA), replaces=True) == minted
     assert mint(lease, agent(ADAS, ADA), repeats=OLD) == minted
@@ -353,5 +353,5 @@ def test_a_clock_set_back_does_not_end_the_tenure_and_the_row_is_moved_with_it()
 def test_a_lease_forgets_its_run_token_and_no_other() -> None:
     lease = held(ADAS, ADA, run_token=OLD)
 
-    assert tokens.without_run_token(lease, OLD) == replace(lease, run_token=None, version=10)
+    assert tokens.without_run_token(lease, OLD) == replace(lease, run_token=None)
     assert tokens.without_run_token(lease, NEW) is None

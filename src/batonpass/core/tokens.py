@@ -255,7 +255,10 @@ class RunMint:
 
 @dataclass(frozen=True, slots=True)
 class RunMinted:
-    """The run token may be minted. `lease` is the row to write, `ends` the token whose place it takes."""
+    """The run token may be minted. `lease` is the row to write, `ends` the token whose place it takes.
+
+    Its version stays: a fence by version pins what was claimed and renewed (D33), and neither has moved.
+    """
 
     lease: LockedLease
     ends: TokenHash | None
@@ -282,14 +285,14 @@ def decide_run_mint(lease: LockedLease, mint: RunMint, principal: Principal, now
             f"{standing.resource} at epoch {standing.epoch} has its run token ({named[:PREFIX_HEX_SHOWN]}) already;"
             ' send "replace": true to end that one',
         )
-    return RunMinted(replace(standing, run_token=mint.token, version=standing.version + 1), ends=named)
+    return RunMinted(replace(standing, run_token=mint.token), ends=named)
 
 
 def without_run_token(lease: LockedLease, token: TokenHash) -> LockedLease | None:
     """Return the row to write so that `token` is its run token no more, or None when it is not."""
     if lease.run_token != token:
         return None
-    return replace(lease, run_token=None, version=lease.version + 1)
+    return replace(lease, run_token=None)
 
 
 def _may_hand_over(lease: Lease, principal: Principal) -> bool:

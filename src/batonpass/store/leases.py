@@ -192,7 +192,8 @@ def write(tx: Tx, changes: Sequence[tuple[LockedLease, LockedLease]]) -> None:
     for before, after in changes:
         assert after.resource == before.resource, (before, after)
         assert after.epoch >= before.epoch, (before, after)
-        assert after.version > before.version or after.granted_at != before.granted_at, (before, after)
+        moved = after.version > before.version or after.granted_at != before.granted_at
+        assert moved or after.run_token != before.run_token, (before, after)
         if _tenure(before) == _tenure(after):
             carried_on.append({"was_version": before.version, **_values(after, _OF_A_RENEWAL)})
         else:

@@ -105,7 +105,7 @@ WHERE i.lane IS NOT NULL AND i.node = ANY (ARRAY(SELECT jsonb_array_elements_tex
 -- The nodes that somebody is assigned by hand, holds, or stewards themselves.
 SELECT src FROM (
     SELECT e.src FROM edges e WHERE e.dst = :assignee::text AND e.type = 'assigned'
-    UNION SELECT l.resource FROM leases l WHERE l.holder = :assignee::text
+    UNION SELECT l.resource FROM leases l WHERE l.holder = :assignee::text AND substr(l.resource, 1, 7) <> 'record:'
     UNION SELECT e.dst FROM edges e WHERE e.src = :assignee::text AND e.type = 'stewards'
 ) AS a
 ORDER BY src

@@ -91,9 +91,10 @@ FROM (
 WHERE dead OR superseded_by IS NOT NULL OR resolved_by IS NOT NULL OR execution IS NOT NULL;
 
 -- name: live_claims(holders, now)
--- How many leases in force each holder has, reservations included: both keep items from others.
+-- How many leases in force on nodes each holder has, reservations included: both keep items from others.
 SELECT holder, count(*) FROM leases
 WHERE holder IN (SELECT value FROM json_each(:holders))
+  AND substr(resource, 1, 7) <> 'record:'
   AND expires_at > coalesce(
     :now,
     CAST(strftime('%s', 'now') AS INTEGER) * 1000000 + CAST(substr(strftime('%f', 'now'), 4) AS INTEGER) * 1000
@@ -113,21 +114,22 @@ JOIN nodes n ON n.id = e.src AND n.authored_by_agent = t.value ->> 'holder';
 
 -- name: of_holder(holder, person, session, since)
 -- The rows an enumerating verb of `holder` is about: what it holds or lost to somebody since, and, for a token bound to
--- `session`, its person's leases bound to that session (D1). Candidates only: they are locked and decided after.
+-- `session`, its person's leases bound to that session (D1). Candidates only: they are locked and decided after. Whoever
+-- names nothing means nodes, never a record's task.
 SELECT resource FROM leases
 WHERE (holder = :holder OR taken_from = :holder OR (holder = :person AND session = :session))
-  AND expires_at > :since
+  AND expires_at > :since AND substr(resource, 1, 7) <> 'record:'
 ORDER BY resource;
 
 -- name: list(holder, project, state, now, after, most)
--- Leases with their node's project, by resource: those in force, lapsed or reserved, of one holder or of all.
+-- Leases on nodes with the node's project, by resource: those in force, lapsed or reserved, of one holder or of all.
 SELECT
     l.resource, l.kind, l.holder, l.holder_name, l.owner, l.session, l.dispatch, l.epoch, l.version, l.claimed_at,
     l.granted_at, l.expires_at, l.lapses, l.run_token, l.acquired_under, l.taken_from, l.provisional,
     n.project, n.title
 FROM leases l
 LEFT JOIN nodes n ON n.id = l.resource
-WHERE l.kind <> 'none' AND l.resource > :after
+WHERE l.kind <> 'none' AND l.resource > :after AND substr(l.resource, 1, 7) <> 'record:'
   AND (:holder IS NULL OR l.holder = :holder OR l.owner = :holder)
   AND (:project IS NULL OR n.project = :project)
   AND CASE :state

@@ -96,7 +96,7 @@ WHERE i.lane IS NOT NULL AND i.node IN (SELECT value FROM json_each(:ids))
 -- The nodes that somebody is assigned by hand, holds, or stewards themselves.
 SELECT src FROM (
     SELECT e.src FROM edges e WHERE e.dst = :assignee AND e.type = 'assigned'
-    UNION SELECT l.resource FROM leases l WHERE l.holder = :assignee
+    UNION SELECT l.resource FROM leases l WHERE l.holder = :assignee AND substr(l.resource, 1, 7) <> 'record:'
     UNION SELECT e.dst FROM edges e WHERE e.src = :assignee AND e.type = 'stewards'
 ) AS a
 ORDER BY src
