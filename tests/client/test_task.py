@@ -87,7 +87,7 @@ def test_a_refused_claim_starts_nothing_and_says_who_has_it(client: Client, serv
 def test_a_record_that_may_not_be_read_is_handed_back_at_once(client: Client, server: ScriptedServer) -> None:
     server.will(claimed(), answer(RecordErrorBody("SCOPE_DENIED", "no role"), 403), RELEASED)
 
-    with pytest.raises(Forbidden), client.task(RECORD, FIELD):
+    with pytest.raises(Forbidden), held(client, RECORD, FIELD, leave_on_error=True):
         pytest.fail("the block ran without its record")
 
     assert server.paths() == [CLAIM, READ, CLAIM]

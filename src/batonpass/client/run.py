@@ -216,21 +216,26 @@ class _Loop:
     def take(self, path: RecordPath) -> bool:
         """Claim a task and work on it; return whether a handler was called."""
         task: HeldTask | None = None
-        finished = False
+        worked = ended = False
         try:
             with ExitStack() as block:
                 task = self.claimed(block, path)
-                if task is None or not self.wants(task.record):
+                if task is None:
                     return False
-                self.work(task)
-                finished = True
+                worked = self.wants(task.record)
+                if worked:
+                    self.work(task)
+                ended = True
         except Exception as error:
             if task is None:
                 raise
-            self.broke_off(task, error, finished=finished)
-        else:
+            if not ended:
+                self.broke_off(task, error)
+                return True
+            log.warning("run.not_handed_back", exc_info=error, extra=_about(task))
+        if worked:
             self.tally = replace(self.tally, done=self.tally.done + 1)
-        return True
+        return worked
 
     def claimed(self, block: ExitStack, path: RecordPath) -> HeldTask | None:
         """Return the task, held until the end of `block`; None when somebody else was faster."""
@@ -251,7 +256,7 @@ class _Loop:
 
     def work(self, task: HeldTask) -> None:
         """Call the handler, and write what it comes to."""
-        log.info("run.taken", extra={"record": str(task.path), "field": task.field, "fence": str(task.fence)})
+        log.info("run.taken", extra=_about(task))
         result = self.handler(task)
         finish = awaited(result, task.loss) if inspect.iscoroutine(result) else result
         if not isinstance(finish, Finish | None):
@@ -266,19 +271,15 @@ class _Loop:
         with suppress(BatonError):
             self.handled[task.path] = _Handled(_versions(task.read(), self.task_field), self.clock())
 
-    def broke_off(self, task: HeldTask, error: Exception, *, finished: bool) -> None:
-        """Count a task whose block raised, and keep what the handler raised if it is to be raised."""
-        about = {"record": str(task.path), "field": task.field, "fence": str(task.fence)}
-        if finished:
-            log.warning("run.not_handed_back", exc_info=error, extra=about)
-            self.tally = replace(self.tally, done=self.tally.done + 1)
-        elif task.lost is not None:
-            log.warning("run.lost", exc_info=error, extra=about)
+    def broke_off(self, task: HeldTask, error: Exception) -> None:
+        """Count a task that did not come to its end, and keep what the handler raised if it is to be raised."""
+        if task.lost is not None:
+            log.warning("run.lost", exc_info=error, extra=_about(task))
             self.tally = replace(self.tally, lost=self.tally.lost + 1)
-        else:
-            log.error("run.failed", exc_info=error, extra=about)
-            self.tally = replace(self.tally, failed=self.tally.failed + 1)
-            self.failure = None if self.goes_on else error
+            return
+        log.error("run.failed", exc_info=error, extra=_about(task))
+        self.tally = replace(self.tally, failed=self.tally.failed + 1)
+        self.failure = None if self.goes_on else error
 
     def wait(self, position: str) -> None:
         """Return when a task may have become free: after an event, and at the latest after `look_s`."""
@@ -309,6 +310,11 @@ def awaited(work: Coroutine[object, object, T], loss: Loss) -> T:
         future = portal.start_task_soon(whole)
         with loss.heard_by(future.cancel):
             return future.result()
+
+
+def _about(task: HeldTask) -> dict[str, str]:
+    """Return what a line of the log says of a task."""
+    return {"record": str(task.path), "field": task.field, "fence": str(task.fence)}
 
 
 def _versions(record: Record, task: FieldName) -> Mapping[str, int]:

@@ -248,12 +248,14 @@ def held(
     with Heartbeat(client, renewing=renewing, on_lost=lost, clock=clock) as heartbeat:
         heartbeat.keep(Fence(path.task(name), claim.epoch), expires_in_ms=_granted_ms(claim), sent_at_s=sent_at_s)
         task = HeldTask(client, path, renewing=renewing, heartbeat=heartbeat, loss=loss, checkpoint=checkpoint)
+        begun = False
         try:
             task.read()  # after the claim: whatever a former holder could still write, it has written
+            begun = True
             yield task
         except BaseException as error:
             heartbeat.stop()
-            if not leave_on_error:
+            if not begun or not leave_on_error:
                 _release_after(error, task)
             raise
         # While the heartbeat can still ask: a process that slept through the window has noticed nothing.
