@@ -25,7 +25,7 @@ from batonpass.testing.walks import Walk, walk_through
 pytestmark = pytest.mark.anyio
 
 KEYED: Final = [door for door in DOORS if door.keyed]
-MINTS: Final = {"POST /v1/agents/{id}/token", "POST /v1/me/tokens", "POST /v1/admin/tokens"}
+MINTS: Final = {"POST /v1/agents/{id}/token", "POST /v1/me/tokens", "POST /v1/admin/tokens", "POST /v1/admin/keys"}
 """Their replies hold a secret, which is kept nowhere: a repetition mints anew."""
 REPLAYED: Final = "Idempotency-Replayed"
 DAY: Final = timedelta(hours=24)
@@ -85,9 +85,11 @@ async def test_a_key_that_was_used_for_another_body_is_refused_at_every_door(wal
         changed = {**door.body, next(iter(door.body)): _other(next(iter(door.body.values())))}
         with walk.unchanged():
             answer = await keyed(walk, door, body=changed)
-        answers[door.name] = (answer.status_code, answer.json()["error"].get("field"))
+        said = answer.json()
+        error = said if isinstance(said["error"], str) else said["error"]
+        answers[door.name] = (answer.status_code, error.get("field"))
 
-    assert answers == {door.name: (422, "Idempotency-Key") for door in KEYED if door.kind is not None}
+    assert answers == {door.name: (door.invalid, "Idempotency-Key") for door in KEYED if door.kind is not None}
 
 
 def _other(value: object) -> object:
@@ -99,6 +101,8 @@ def _other(value: object) -> object:
             return value + 60_000
         case list():
             return [*value, *value]
+        case dict():
+            return {**value, "another": {"type": "register"}}
         case "mentions":
             return "relates-to"
         case "open":

@@ -17,8 +17,9 @@ import msgspec
 from batonpass.core.tokens import PREFIX_HEX_SHOWN, Secret, hash_of
 from batonpass.server.http.operations import Operation
 from batonpass.server.http.routes import OPERATIONS
-from batonpass.testing.populated import CLAIMED, FREE, Fleet
+from batonpass.testing.populated import CLAIMED, FREE, INCIDENTS, Fleet
 from batonpass.wire import paths
+from batonpass.wire.errors import is_of_records
 
 Who = Literal["admin", "person", "agent", "rival", "run", "key"]
 """Whose token of the populated database."""
@@ -78,6 +79,11 @@ class Door:
     def status(self) -> int:
         """Return the status of its success."""
         return self.operation.status
+
+    @property
+    def invalid(self) -> int:
+        """Return the status with which it refuses what is well-formed and wrong: 400 below `/v1/records` (D16b)."""
+        return 400 if is_of_records(self.template) else 422
 
     @property
     def writes(self) -> bool:
@@ -142,6 +148,7 @@ NEW_CLASS: Final = {
     "fields": {"status": {"type": "register"}, "work": {"type": "task", "lease": "5m"}},
     "roles": {"fleet": {"identities": ["agent:*"], "read": "*", "write": "*", "claim": "*"}},
 }
+INCIDENT_AT: Final = {"record_class": "incidents", "id": "inc-1"}
 _MENTION: Final = {"type": "mentions", "to": CLAIMED}
 
 DOORS: Final[tuple[Door, ...]] = (
@@ -218,9 +225,17 @@ DOORS: Final[tuple[Door, ...]] = (
     _get(paths.ADMIN_KEYS),
     _end(paths.ADMIN_KEY, "key"),
     # classes of records
-    _put(paths.CLASS, NEW_CLASS, name="door-class"),
+    _put(paths.CLASS, INCIDENTS, name="incidents"),
     _get(paths.CLASSES),
-    _get(paths.CLASS, name="door-class"),
+    _get(paths.CLASS, name="incidents"),
+    # records
+    _put(paths.RECORD_FIELD, {"value": "closed"}, "agent", **INCIDENT_AT, field="status"),
+    _post(paths.RECORD_FIELD, {"value": "done"}, "agent", **INCIDENT_AT, field="actions"),
+    _post(paths.RECORD, {"writes": [{"field": "actions", "append": [1]}]}, "agent", **INCIDENT_AT),
+    _put(paths.RECORD_CLAIM, {"lease_seconds": 60}, "agent", **INCIDENT_AT, field="review"),
+    _get(paths.RECORD, who="agent", **INCIDENT_AT),
+    _get(paths.RECORD_FIELD, who="agent", **INCIDENT_AT, field="remediation"),
+    _delete(paths.RECORD, {"based_on": [{"field": "summary", "version": 0}]}, **INCIDENT_AT),
     # last, for what is deleted is not found again
     _delete(paths.NODE, {"reason": "a door", "force": True}, id=FREE),
 )

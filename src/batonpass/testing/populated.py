@@ -36,6 +36,31 @@ RELEASED: Final = "task-released"
 FREE: Final = "task-free"
 TAKEN_OVER: Final = "task-taken-over"
 KEY: Final = "remediator/worker-1"
+INCIDENTS: Final = {
+    "fields": {
+        "status": {"type": "register", "schema": {"enum": ["open", "closed"]}},
+        "facts": {"type": "register"},
+        "summary": {"type": "register"},
+        "actions": {"type": "append", "cap": 5},
+        "remediation": {"type": "task", "lease": "300s"},
+        "review": {"type": "task", "lease": "300s"},
+    },
+    "roles": {
+        "remediator": {
+            "identities": ["apikey:remediator/*", "agent:*", "person:*"],
+            "read": ["*"],
+            "write": ["*"],
+            "claim": ["*"],
+        }
+    },
+}
+"""The class of the records."""
+INCIDENT: Final = "/v1/records/incidents/inc-1"
+"""A record with every kind of field: a task that is held, and one that was given back."""
+REMADE: Final = "/v1/records/incidents/inc-2"
+"""A record that was deleted, and begun again."""
+DELETED: Final = "/v1/records/incidents/inc-3"
+"""A record that was deleted."""
 
 _EVERY_ROW: Final = "SELECT * FROM"
 
@@ -91,6 +116,7 @@ async def populate(url: str) -> Fleet:
         await _verb(server, "release", RELEASED, token=rival)
         await server.ask("PUT", "/v1/policy/mail", {"claim_ttl_ms": 3_600_000})
         key = await server.add_key(KEY)
+        await _put_records(server, agent=agent, key=key)
         return Fleet(server.admin_token, person, agent, rival, run, key, lease["epoch"], clock.moment())
 
 
@@ -134,6 +160,23 @@ async def _put_nodes(server: InProcessServer) -> None:
     await server.ask("POST", f"/v1/nodes/{FREE}/priority", {"priority": "p1"})
     await server.ask("POST", f"/v1/nodes/{FREE}/readiness", {"readiness": "agent"})
     await server.ask("POST", f"/v1/nodes/{FREE}/edges", {"type": "blocks", "to": RELEASED})
+
+
+async def _put_records(server: InProcessServer, *, agent: str, key: str) -> None:
+    await server.ask("PUT", "/v1/classes/incidents", INCIDENTS)
+    held = await server.ask("PUT", f"{INCIDENT}/fields/remediation/claim", {}, token=key)
+    fence = [{"kind": "fence", "field": "remediation", "version": held["version"]}]
+    await server.ask("PUT", f"{INCIDENT}/fields/status", {"value": "open", "based_on": fence}, token=key)
+    await server.ask("PUT", f"{INCIDENT}/fields/facts", {"value": {"said": AWKWARD, "n": 10**30}}, token=agent)
+    for did in ("looked", {"then": [None, 1.5]}):
+        await server.ask("POST", f"{INCIDENT}/fields/actions", {"value": did, "based_on": fence}, token=key)
+    await server.ask("PUT", f"{INCIDENT}/fields/review/claim", {}, token=agent)
+    await server.ask("PUT", f"{INCIDENT}/fields/review/claim", {"lease_seconds": 0}, token=agent)
+    for record in (REMADE, DELETED):
+        await server.ask("PUT", f"{record}/fields/remediation/claim", {}, token=key)
+        await server.ask("POST", record, {"writes": [{"field": "status", "put": "open"}]}, token=agent)
+        await server.ask("DELETE", record, {})
+    await server.ask("PUT", f"{REMADE}/fields/facts", {"value": "again"}, token=agent)
 
 
 def contents(url: str) -> dict[str, list[tuple[object, ...]]]:

@@ -21,10 +21,13 @@ from batonpass.testing.clock import ManualClock
 from batonpass.testing.doors import Door
 from batonpass.testing.populated import Fleet, Populated, contents, serving
 from batonpass.testing.server import InProcessServer
-from batonpass.wire.errors import HTTP_STATUS
+from batonpass.wire.errors import HTTP_STATUS, RECORD_ERRORS, is_of_records
+from batonpass.wire.records import RecordErrorBody
 
 REFUSALS: Final = range(400, 500)
 Contents = Mapping[str, list[tuple[object, ...]]]
+_RECORD_STATUS_OF: Final[Mapping[str, int]] = dict(RECORD_ERRORS.values())
+_BESIDE_A_CODE: Final = set(RecordErrorBody.__struct_fields__)
 _STATUS_OF: Final[Mapping[str, int]] = {kind.code: status for kind, status in HTTP_STATUS.items()}
 
 
@@ -105,14 +108,23 @@ def judged(attempt: Try, answer: httpx.Response) -> Iterator[str]:
 
 
 def _misshapen(answer: httpx.Response) -> str | None:
+    """Return what is wrong with how a refusal is told: in the shape of its route, which below /v1/records is flat."""
     if answer.headers.get("content-type") != "application/json":
         return f"is {answer.headers.get('content-type')}"
+    if is_of_records(answer.request.url.path) != isinstance(answer.json().get("error"), str):
+        return "is in the shape of other routes"
     match answer.json():
         case {"error": {"code": str(code), "message": str(message), **rest}, **beside}:
             if _STATUS_OF.get(code) != answer.status_code:
                 return f"is not the status of {code}"
             if not message or set(rest) - {"details", "field"} or set(beside) - {"holder"}:
                 return "has nothing to say, or something beside the envelope"
+            return None
+        case {"error": str(code), "message": str(message), **rest} if code in _RECORD_STATUS_OF:
+            if _RECORD_STATUS_OF[code] != answer.status_code:
+                return f"is not the status of {code}"
+            if not message or set(rest) - _BESIDE_A_CODE:
+                return "has nothing to say, or something beside the shape of records"
             return None
         case _:
             return "is not the envelope"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import UnionType
 from typing import Any, Final
 
@@ -20,8 +21,9 @@ from batonpass.core.errors import BatonError
 from batonpass.server.http.operations import JSON, Operation, kinds_of
 from batonpass.server.http.parameters import IN_HEADERS, IN_REPLIES, Parameter, in_path, in_query
 from batonpass.wire import paths
-from batonpass.wire.errors import HTTP_STATUS, ErrorBody
+from batonpass.wire.errors import HTTP_STATUS, RECORD_ERRORS, ErrorBody, is_of_records
 from batonpass.wire.events import LAST_EVENT_ID, STREAM
+from batonpass.wire.records import RecordErrorBody
 
 Value = dict[str, Any]
 """A part of the document."""
@@ -29,7 +31,8 @@ Value = dict[str, Any]
 ABOUT: Final = """Coordination for fleets of coding agents: who holds which work, what to do next, and what is known.
 
 Every request but the one for this document carries a token: `Authorization: Bearer <token>`.
-Every refusal has one shape, and nothing has changed when one is answered; programs branch on `error.code`.
+Every refusal has one shape, and nothing has changed when one is answered; programs branch on `error.code`. Below
+`/v1/records` it is another, flat one, with codes of its own: there programs branch on `error`.
 A body is one JSON object of at most 1 MiB. Operations of the published protocol overlook fields that they do not know
 and name them in `warnings`, or where a reply has none in the header `Baton-Ignored`; all others refuse them.
 Fields are added and never get another meaning, and lists of values grow: overlook what you do not know."""
@@ -38,6 +41,29 @@ _STANDING: Final = (errors.Unauthorized, errors.Forbidden, errors.Invalid, error
 """What any operation may answer."""
 _WITH_A_BODY: Final = (errors.BadRequest, errors.TooLarge)
 _OF_A_WRITE: Final = (errors.NotFound, errors.Conflict)
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """One of the two shapes in which errors are told: each class's code and status, and the body. `prefix` names it."""
+
+    prefix: str
+    body: type[msgspec.Struct]
+    errors: Mapping[type[BatonError], tuple[str, int]]
+
+    @property
+    def statuses(self) -> list[int]:
+        """Return every status it has, once."""
+        return sorted({status for _, status in self.errors.values()})
+
+    def name_of(self, status: int) -> str:
+        """Return what the refusal with `status` is called: as the first error in its table that has it."""
+        return self.prefix + next(kind.__name__ for kind, (_, its) in self.errors.items() if its == status)
+
+
+ENVELOPE: Final = Shape("", ErrorBody, {kind: (kind.code, status) for kind, status in HTTP_STATUS.items()})
+RECORDS: Final = Shape("Record", RecordErrorBody, RECORD_ERRORS)
+SHAPES: Final = (ENVELOPE, RECORDS)
 
 
 @functools.cache
@@ -74,7 +100,7 @@ def document(operations: Sequence[Operation]) -> Value:
             },
             "schemas": components,
             "headers": {name: _header(header) for name, header in IN_REPLIES.items()},
-            "responses": {_name_of(status): _refusal(status) for status in sorted(set(HTTP_STATUS.values()))},
+            "responses": dict(response for shape in SHAPES for response in _refusals(shape)),
         },
     }
 
@@ -88,10 +114,16 @@ def refusals(operation: Operation) -> list[int]:
         kinds += _OF_A_WRITE
     elif "{" in operation.path:
         kinds.append(errors.NotFound)
-    return sorted({HTTP_STATUS[kind] for kind in kinds})
+    return sorted({_shape_of(operation).errors[kind][1] for kind in kinds})
+
+
+def _shape_of(operation: Operation) -> Shape:
+    """Return the shape in which `operation` tells of errors (D36)."""
+    return RECORDS if is_of_records(operation.path) else ENVELOPE
 
 
 def _operation(operation: Operation, schemas: Mapping[object, Value]) -> Value:
+    name_of = _shape_of(operation).name_of
     found: Value = {
         "operationId": operation.name.replace(".", "_"),
         "summary": operation.summary.rstrip("."),
@@ -99,7 +131,7 @@ def _operation(operation: Operation, schemas: Mapping[object, Value]) -> Value:
         "parameters": list(_parameters(operation)),
         "responses": {
             **{str(status): _success(operation, schemas) for status in (operation.status, *operation.also)},
-            **{str(status): {"$ref": f"#/components/responses/{_name_of(status)}"} for status in refusals(operation)},
+            **{str(status): {"$ref": f"#/components/responses/{name_of(status)}"} for status in refusals(operation)},
         },
     }
     if operation.takes is not None:
@@ -152,10 +184,16 @@ def _has_warnings(operation: Operation) -> bool:
     return all("warnings" in kind.__struct_encode_fields__ for kind in kinds_of(operation.gives))
 
 
-def _refusal(status: int) -> Value:
-    """Return the response of all errors that have `status`; its description says their codes."""
-    kinds = [kind for kind, its in HTTP_STATUS.items() if its == status]
-    said = [f"`{kind.code}`: {(kind.__doc__ or '').partition(chr(10))[0]}" for kind in kinds]
+def _refusals(shape: Shape) -> Iterator[tuple[str, Value]]:
+    """Yield the response of each status that errors of `shape` have, with its name."""
+    for status in shape.statuses:
+        yield shape.name_of(status), _refusal(shape, status)
+
+
+def _refusal(shape: Shape, status: int) -> Value:
+    """Return the response of all errors of `shape` that have `status`; its description says their codes."""
+    kinds = [kind for kind, (_, its) in shape.errors.items() if its == status]
+    said = [f"`{shape.errors[kind][0]}`: {(kind.__doc__ or '').partition(chr(10))[0]}" for kind in kinds]
     headers = []
     if any(issubclass(kind, errors.Unavailable) for kind in kinds):
         headers.append("Retry-After")
@@ -163,7 +201,7 @@ def _refusal(status: int) -> Value:
         headers.append("WWW-Authenticate")
     found: Value = {
         "description": "\n".join(said),
-        "content": {JSON: {"schema": {"$ref": "#/components/schemas/ErrorBody"}}},
+        "content": {JSON: {"schema": {"$ref": f"#/components/schemas/{shape.body.__name__}"}}},
     }
     return {**found, "headers": _headers(headers)} if headers else found
 
@@ -172,14 +210,9 @@ def _headers(names: Sequence[str]) -> Value:
     return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
 
 
-def _name_of(status: int) -> str:
-    """Return what the refusal with `status` is called: as the first error in the table that has it."""
-    return next(kind.__name__ for kind, its in HTTP_STATUS.items() if its == status)
-
-
 def _schemas(operations: Sequence[Operation]) -> tuple[Mapping[object, Value], Value]:
     """Return the schema of each body, by its type, and the components that they refer to."""
-    bodies: dict[type[msgspec.Struct], None] = {ErrorBody: None}
+    bodies: dict[type[msgspec.Struct], None] = {shape.body: None for shape in SHAPES}
     for operation in operations:
         bodies.update(dict.fromkeys([*([operation.takes] if operation.takes else []), *kinds_of(operation.gives)]))
     found, components = msgspec.json.schema_components(bodies, ref_template="#/components/schemas/{name}")

@@ -25,6 +25,8 @@ from batonpass.server.services.lines import Lines
 from batonpass.server.services.policy import Policies
 from batonpass.server.services.questions import Questions
 from batonpass.server.services.queue import Queue
+from batonpass.server.services.record_writes import RecordWrites
+from batonpass.server.services.records import Records
 from batonpass.server.services.search import Search
 from batonpass.server.services.tasks import Tasks
 from batonpass.server.services.tokens import Tokens
@@ -68,6 +70,8 @@ class Services:
     search: Search
     policies: Policies
     classes: Classes
+    records: Records
+    record_writes: RecordWrites
     tasks: Tasks
     identity: Identity
     tokens: Tokens
@@ -102,6 +106,8 @@ class Services:
             search=Search(store),
             policies=Policies(store),
             classes=classes,
+            records=Records(store, classes),
+            record_writes=RecordWrites(store, classes),
             tasks=Tasks(engine),
             identity=identity,
             tokens=Tokens(store, identity.principals),
