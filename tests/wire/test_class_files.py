@@ -218,7 +218,8 @@ CASES: list[tuple[str | bytes, str]] = [
         "name: c\n" + T + "roles: {R: {identities: ['agent:*']}}\n",
         (
             'class c: role R: bad-name: role: "R" is not a name;'
-            " it takes lower-case letters, digits, underscores and hyphens, at most 100 characters, a letter or digit first"
+            " it takes lower-case letters, digits, underscores and hyphens, at most 100 characters, a letter or"
+            " digit first"
         ),
     ),
     (

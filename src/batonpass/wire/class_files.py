@@ -216,7 +216,8 @@ def _dumper() -> type[yaml.SafeDumper]:
             return True
 
     def text(dumper: yaml.SafeDumper, data: str) -> yaml.ScalarNode:
-        return dumper.represent_scalar(_STR, data, style=None if reads_as_text(data) else '"')
+        plain = reads_as_text(data) and data.isprintable()  # some line ends of YAML's would be read as blanks
+        return dumper.represent_scalar(_STR, data, style=None if plain else '"')
 
     Dumper.add_representer(str, text)
     return Dumper
