@@ -10,6 +10,7 @@ import socket
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Final
@@ -30,6 +31,7 @@ from batonpass.core.classes import RecordClass
 from batonpass.core.errors import Invalid
 from batonpass.server.app import create_app, keep_house
 from batonpass.server.services.bundle import Services
+from batonpass.server.services.service_accounts import ServiceAccounts, believed
 from batonpass.server.sockets import listen
 from batonpass.store.open import open_store
 
@@ -39,6 +41,24 @@ LISTEN_URL: Final = "BATON_LISTEN_URL"
 PORT: Final = 7777
 SHUTDOWN_S_MAX: Final = 10
 """How long requests under way may take once the server is told to stop."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class Issuer:
+    """Whose JSON Web Tokens are believed to be service accounts': all three options, or none."""
+
+    jwt_issuer: Annotated[str | None, Parameter(env_var="BATON_JWT_ISSUER")] = None
+    """believe service accounts of this issuer: what their tokens have as `iss`."""
+
+    jwt_audience: Annotated[str | None, Parameter(env_var="BATON_JWT_AUDIENCE")] = None
+    """what their tokens have among `aud` when they are meant for this server."""
+
+    jwt_jwks: Annotated[str | None, Parameter(env_var="BATON_JWT_JWKS")] = None
+    """where the issuer's keys are: a file with a JSON Web Key Set, or its https address."""
+
+
+NO_ISSUER: Final = Issuer()
 
 
 class Serving(msgspec.Struct):
@@ -54,6 +74,7 @@ def serve(
     host: str = LOOPBACK,
     port: Annotated[int, Parameter(validator=Number(gte=0, lte=65535))] = PORT,
     listen_url: Annotated[str | None, Parameter(env_var=LISTEN_URL)] = None,
+    issuer: Issuer = NO_ISSUER,
     classes: Annotated[Path | None, Parameter(env_var=CLASSES)] = None,
     json: Flag = False,
 ) -> int:
@@ -80,7 +101,9 @@ def serve(
         home = config.home_of(os.environ)
         with config.changing(home):
             db = database_url(home)
-    return uvloop.run(_serve(db, host, port, listen_url=listen_url, classes=wanted, as_json=json))
+    accounts = believed(issuer.jwt_issuer, issuer.jwt_audience, issuer.jwt_jwks)
+    serving = _serve(db, host, port, listen_url=listen_url, accounts=accounts, classes=wanted, as_json=json)
+    return uvloop.run(serving)
 
 
 class _Server(Server):
@@ -123,12 +146,21 @@ class _Server(Server):
 
 
 async def _serve(
-    url: str, host: str, port: int, *, listen_url: str | None, classes: Sequence[RecordClass], as_json: bool
+    url: str,
+    host: str,
+    port: int,
+    *,
+    listen_url: str | None,
+    accounts: ServiceAccounts | None,
+    classes: Sequence[RecordClass],
+    as_json: bool,
 ) -> int:
     with _bind(host, port) as listening:
+        if accounts is not None and (why := await accounts.prepare()) is not None:
+            warn(f"warning: no service account is let in until the issuer's keys are there: {why}")
         store = await open_store(url, listen_url=listen_url)
         try:
-            app = create_app(store)
+            app = create_app(store, accounts=accounts)
             services: Services = app.state.services
             await services.classes.apply_here(classes)
             if (await services.status()).node_count == 0:

@@ -17,20 +17,22 @@ from batonpass.server.http.routes import ROUTES
 from batonpass.server.services import ranking, retention
 from batonpass.server.services.bundle import Services
 from batonpass.server.services.search import catch_up
+from batonpass.server.services.service_accounts import ServiceAccounts
 from batonpass.store.base import Store
 
 log = logging.getLogger(__name__)
 
 
-def create_app(store: Store, *, door: str = "rest") -> Starlette:
+def create_app(store: Store, *, door: str = "rest", accounts: ServiceAccounts | None = None) -> Starlette:
     """Return the application over an open store, which the caller closes.
 
     `door` is what is stamped on what people write through it: ``cli`` where
-    the commands of this machine are its only clients (companion 4).
+    the commands of this machine are its only clients (companion 4). `accounts`
+    are the service accounts that are believed; without them none is.
     """
     app = Starlette(routes=ROUTES, exception_handlers={HTTPException: _unrouted})
     app.router.redirect_slashes = False
-    app.state.services = Services.over(store)
+    app.state.services = Services.over(store, accounts=accounts)
     app.state.door = door
     return app
 

@@ -22,6 +22,7 @@ import httpx
 from batonpass.core.clock import Clock, moment
 from batonpass.core.ids import Instant
 from batonpass.server.app import create_app
+from batonpass.server.services.service_accounts import ServiceAccounts
 from batonpass.store.identity import get_first_admin
 from batonpass.store.open import open_session, open_store
 from batonpass.testing.clock import ManualClock
@@ -121,14 +122,16 @@ async def populate(url: str) -> Fleet:
 
 
 @asynccontextmanager
-async def serving(url: str, *, clock: Clock, token: str) -> AsyncIterator[InProcessServer]:
+async def serving(
+    url: str, *, clock: Clock, token: str, accounts: ServiceAccounts | None = None
+) -> AsyncIterator[InProcessServer]:
     """Serve the database at `url` as it stands; requests go under `token` unless they name another."""
     store = await open_store(url, clock=clock)
     try:
         async with store.read() as tx:
             admin = await get_first_admin(tx)
         assert admin is not None, url
-        app = create_app(store)
+        app = create_app(store, accounts=accounts)
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://baton.test") as http:
             yield InProcessServer(app, admin, token, http)
     finally:

@@ -30,6 +30,7 @@ from batonpass.server.app import create_app
 from batonpass.server.services.bundle import Services
 from batonpass.server.services.identity import Identity, bootstrap
 from batonpass.server.services.keys import Keys
+from batonpass.server.services.service_accounts import ServiceAccounts
 from batonpass.server.services.tokens import Tokens
 from batonpass.server.sockets import listen
 from batonpass.store.base import Store
@@ -108,14 +109,21 @@ class InProcessServer:
 
 @asynccontextmanager
 async def in_process_server(
-    url: str, *, clock: Clock | None = None, monotonic_s: Callable[[], float] = time.monotonic
+    url: str,
+    *,
+    clock: Clock | None = None,
+    monotonic_s: Callable[[], float] = time.monotonic,
+    accounts: ServiceAccounts | None = None,
 ) -> AsyncIterator[InProcessServer]:
-    """Serve the empty database at `url`, with its first person made; `monotonic_s` is what tokens are remembered by."""
+    """Serve the empty database at `url`, with its first person made; `monotonic_s` is what tokens are remembered by.
+
+    `accounts` are the service accounts that are believed.
+    """
     store = await open_store(url, clock=clock)
     try:
         admin, secret = await bootstrap(store, name=ADMIN_NAME, email=ADMIN_EMAIL)
         app = create_app(store)
-        identity = Identity(store, monotonic_s=monotonic_s)
+        identity = Identity(store, accounts=accounts, monotonic_s=monotonic_s)
         tokens, keys = Tokens(store, identity.principals), Keys(store, identity.principals)
         app.state.services = replace(app.state.services, identity=identity, tokens=tokens, keys=keys)
         transport = httpx.ASGITransport(app)

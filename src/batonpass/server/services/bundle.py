@@ -28,6 +28,7 @@ from batonpass.server.services.queue import Queue
 from batonpass.server.services.record_writes import RecordWrites
 from batonpass.server.services.records import Records
 from batonpass.server.services.search import Search
+from batonpass.server.services.service_accounts import ServiceAccounts
 from batonpass.server.services.tasks import Tasks
 from batonpass.server.services.tokens import Tokens
 from batonpass.server.services.tombstones import Tombstones
@@ -79,12 +80,12 @@ class Services:
     transfers: Transfers
 
     @staticmethod
-    def over(store: Store) -> Services:
-        """Return the services over `store`."""
+    def over(store: Store, *, accounts: ServiceAccounts | None = None) -> Services:
+        """Return the services over `store`; `accounts` says which service accounts are believed, if any."""
         classes = Classes(store)
         engine = LeaseEngine(store, classes)
         feed = Feed(store)
-        identity = Identity(store)
+        identity = Identity(store, accounts=accounts)
         return Services(
             store=store,
             engine=engine,

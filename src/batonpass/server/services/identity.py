@@ -24,6 +24,7 @@ from batonpass.core.tokens import Kind, Secret
 from batonpass.server.services.change import Caller, Change, Replayed, change
 from batonpass.server.services.editor import Deed, Editor, Step
 from batonpass.server.services.principals import Principals, principal_of, require_admin, require_current
+from batonpass.server.services.service_accounts import ServiceAccounts
 from batonpass.server.services.tokens import Entropy, Minted, Wish, mint, require_person
 from batonpass.store import identity, tokens
 from batonpass.store.base import SYSTEM, Fences, Store, Tx, retried
@@ -66,9 +67,15 @@ class NewAgent:
 class Identity:
     """Who asks, and the people and agents there are."""
 
-    def __init__(self, store: Store, *, monotonic_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        accounts: ServiceAccounts | None = None,
+        monotonic_s: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._store = store
-        self.principals = Principals(store, monotonic_s=monotonic_s)
+        self.principals = Principals(store, accounts=accounts, monotonic_s=monotonic_s)
 
     async def authenticate(self, text: str) -> Principal:
         """Return who stands behind the token `text`; raise `Unauthorized` for one that opens nothing (any more)."""

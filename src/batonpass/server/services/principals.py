@@ -2,7 +2,8 @@
 
     text ─ SHA-256 ─▶ remembered, at most 5 s ago ──────────────▶ Principal
                   ├─▶ row of the hash, its person, its agent ──▶ Principal, or Unauthorized
-                  └─▶ row of the hash among API keys ──────────▶ Principal, or Unauthorized
+                  ├─▶ row of the hash among API keys ──────────▶ Principal, or Unauthorized
+                  └─▶ a JWT of the configured issuer's ────────▶ Principal, or Unauthorized
 
 A revocation is heard of at once in the process that made it, and within 5 s
 in the others. Two kinds of write do not rest on that memory. Under a run token
@@ -19,6 +20,7 @@ from the memory and from later requests.
 from __future__ import annotations
 
 import asyncio
+import functools
 import hmac
 import time
 from collections.abc import Awaitable, Callable, Iterable
@@ -30,7 +32,9 @@ from batonpass.core.errors import Forbidden, Unauthorized
 from batonpass.core.identity import Kind, Principal
 from batonpass.core.ids import Instant, TokenHash
 from batonpass.core.keys import ApiKey
+from batonpass.core.service_accounts import ServiceAccount, is_jwt
 from batonpass.core.tokens import Scope, Secret, hash_of, is_of_key, well_formed
+from batonpass.server.services.service_accounts import ServiceAccounts
 from batonpass.store import keys, tokens
 from batonpass.store.base import Store, Tx, now_asked
 from batonpass.store.tokens import KnownToken
@@ -64,10 +68,17 @@ class _Remembered:
 
 
 class Principals:
-    """Who stands behind each token, as this process last read it."""
+    """Who stands behind each token, as this process last read it. Without `accounts` a JWT is an unknown token."""
 
-    def __init__(self, store: Store, *, monotonic_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        accounts: ServiceAccounts | None = None,
+        monotonic_s: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._store = store
+        self._accounts = accounts
         self._monotonic_s = monotonic_s
         self._remembered: dict[TokenHash, _Remembered] = {}
         self._looking: dict[TokenHash, asyncio.Task[Principal]] = {}
@@ -79,9 +90,11 @@ class Principals:
         found = self._remembered.get(token)
         if found is not None and self._monotonic_s() < found.until_s:
             return found.principal
-        if not well_formed(secret):
-            raise Unauthorized(UNKNOWN)
-        return await self._look_up_once(token, self._kept_key if is_of_key(secret) else self._kept_token)
+        if well_formed(secret):
+            return await self._look_up_once(token, self._kept_key if is_of_key(secret) else self._kept_token)
+        if self._accounts is not None and is_jwt(text):
+            return await self._look_up_once(token, functools.partial(self._vouched, self._accounts, text))
+        raise Unauthorized(UNKNOWN)
 
     def forget(self, *hashes: TokenHash) -> None:
         """Let the next request under each token read its row again."""
@@ -124,6 +137,14 @@ class Principals:
         if key is None or not key.valid(now):
             return None
         return Found(principal_of_key(key), left=key.expires_at - now)
+
+    async def _vouched(self, accounts: ServiceAccounts, text: str, token: TokenHash) -> Found | None:
+        vouched = await accounts.vouched(text, self._now)
+        return Found(principal_of_account(vouched.account, token), vouched.left) if vouched is not None else None
+
+    async def _now(self) -> Instant:
+        async with self._store.read() as tx:
+            return await tx.now()
 
     def _remember(self, found: Found, *, looked_s: float) -> None:
         """Keep the answer from when its question was sent, never beyond the token's own end."""
@@ -173,6 +194,11 @@ def principal_of(known: KnownToken) -> Principal:
 def principal_of_key(key: ApiKey) -> Principal:
     """Return the principal of an API key. No person stands behind it."""
     return Principal(id=key.identity, kind=Kind.KEY, name=key.name, token=key.hash, read_only=key.scope is Scope.READ)
+
+
+def principal_of_account(account: ServiceAccount, token: TokenHash) -> Principal:
+    """Return the principal of a service account. No person stands behind it."""
+    return Principal(id=account.identity, kind=Kind.SERVICE, name=f"{account.namespace}/{account.name}", token=token)
 
 
 def require_admin(principal: Principal) -> None:
