@@ -19,7 +19,7 @@ from batonpass.core.search import FOUND_MAX, QUERY_CHARS_MAX
 from batonpass.core.search import LIMIT_MAX as FOUND_LIMIT_MAX
 from batonpass.server.http.operations import Operation
 from batonpass.wire.events import LAST_EVENT_ID, WAIT_S_MAX
-from batonpass.wire.schemas import ID, KEY_NAME, LABEL, PREFIX, Schema
+from batonpass.wire.schemas import ID, INT_MAX, KEY_NAME, LABEL, PREFIX, Schema
 from batonpass.wire.transfer import NODE_COUNT
 
 NUMBER_MAX: Final = 10**9 - 1
@@ -29,6 +29,11 @@ _COUNT: Final[Schema] = {"type": "integer", "minimum": 1, "maximum": NUMBER_MAX}
 _PLACE: Final[Schema] = {"type": "string", "maxLength": 1000}
 _CLASS: Final[Schema] = {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]*$", "maxLength": NAME_CHARS_MAX}
 _FIELD: Final[Schema] = {"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]*$", "maxLength": NAME_CHARS_MAX}
+_RECORD_ID: Final[Schema] = {
+    "type": "string",
+    "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]*$",
+    "maxLength": RECORD_ID_CHARS_MAX,
+}
 _RECORD: Final[Schema] = {
     "type": "string",
     "pattern": f"^[a-z0-9][a-z0-9-]{{0,{NAME_CHARS_MAX - 1}}}/[A-Za-z0-9]"
@@ -83,6 +88,17 @@ IN_QUERIES: Final[dict[str, Parameter]] = {
         "Only edges that go out of the node, or come in.", {"type": "string", "enum": ["in", "out"]}
     ),
     "exclude_type": Parameter("None of these node types.", _names(sorted(NODE_TYPES))),
+    "records.get_field.wait": Parameter(
+        "How many seconds to wait for the field to move from what was seen.",
+        {"type": "integer", "minimum": 0, "maximum": WAIT_S_MAX},
+    ),
+    "records.get_field.version": Parameter(
+        "The version that was seen: when the field is at another one, the answer comes at once.",
+        {"type": "integer", "minimum": 0, "maximum": INT_MAX},
+    ),
+    "records.get_field.held": Parameter(
+        "Whether the task was seen with a lease in force: when that is different, the answer comes at once.", _FLAG
+    ),
     "fields": Parameter("Only these fields, with commas between them.", _TEXT),
     "fp": Parameter("What tells the checkout apart from others, several with commas between them.", _TEXT),
     "gzip": Parameter("Compressed.", _FLAG),

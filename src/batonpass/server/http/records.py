@@ -12,6 +12,7 @@ from batonpass.core.clock import MICROS_PER_MS, iso
 from batonpass.core.errors import Invalid
 from batonpass.core.ids import Instant, json_type, shown
 from batonpass.core.premises import parse_premises
+from batonpass.core.record_waits import FieldAt
 from batonpass.core.record_writes import WRITES_MAX, Write, WriteVerb, require_storable
 from batonpass.core.records import (
     FieldKind,
@@ -22,6 +23,7 @@ from batonpass.core.records import (
     parse_record_id,
 )
 from batonpass.server.http.call import Call, changed, reply
+from batonpass.server.http.record_waits import when_moved
 from batonpass.server.services.records import SeenField, SeenRecord
 from batonpass.wire import records as wire
 from batonpass.wire.record_values import raw_items, raw_value, value_text, write_texts
@@ -50,10 +52,14 @@ async def get(call: Call) -> Response:
 
 
 async def get_field(call: Call) -> Response:
-    """Read one field of a record."""
+    """Read one field of a record, at once or when it moves."""
     path, name = path_of(call), field_of(call)
-    found = await call.services.records.field(call.principal, path, name)
-    return reply(field_reply(found.records[0], name, found.now))
+
+    async def read() -> wire.FieldReply:
+        found = await call.services.records.field(call.principal, path, name)
+        return field_reply(found.records[0], name, found.now)
+
+    return reply(await when_moved(call, FieldAt(path, name), read))
 
 
 def record_body(record: SeenRecord, now: Instant) -> wire.RecordReply:

@@ -86,7 +86,7 @@ _FILTERS: Final = (
     "project", "assignee", "type", "exclude_type", "readiness", "include_blocked", "counts", "limit", "offset",
     "inbox", "wait", "after",
 )  # fmt: skip
-_FEED: Final = ("after", "wait", "limit", "project", "kind", "node")
+_FEED: Final = ("after", "wait", "limit", "project", "kind", "node", "record", "class", "field")
 _FULL: Final = (RateLimited,)
 _ENDED: Final = (Resync, RateLimited)
 _TARS: Final = (moved.TAR, moved.GZIP)
@@ -154,7 +154,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     create(paths.ADMIN_KEYS, keys.mint, key.KeyRequest, key.KeyReply),
     remove(paths.ADMIN_KEY, keys.revoke, None, key.KeyRevokeReply),
     read(paths.RECORD, records.get, recorded.RecordReply, "fields"),
-    read(paths.RECORD_FIELD, records.get_field, recorded.FieldReply),
+    read(paths.RECORD_FIELD, records.get_field, recorded.FieldReply, "wait", "version", "held", refuses=_FULL),
     replace(paths.RECORD_FIELD, records.put, recorded.ValueRequest, recorded.FieldWriteReply),
     change(paths.RECORD_FIELD, records.append, recorded.ValueRequest, recorded.FieldWriteReply),
     change(paths.RECORD, records.write_all, recorded.WritesRequest, recorded.WritesReply),

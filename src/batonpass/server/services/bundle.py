@@ -25,6 +25,7 @@ from batonpass.server.services.lines import Lines
 from batonpass.server.services.policy import Policies
 from batonpass.server.services.questions import Questions
 from batonpass.server.services.queue import Queue
+from batonpass.server.services.record_waits import RecordWaits
 from batonpass.server.services.record_writes import RecordWrites
 from batonpass.server.services.records import Records
 from batonpass.server.services.search import Search
@@ -72,6 +73,7 @@ class Services:
     policies: Policies
     classes: Classes
     records: Records
+    record_waits: RecordWaits
     record_writes: RecordWrites
     tasks: Tasks
     identity: Identity
@@ -84,7 +86,7 @@ class Services:
         """Return the services over `store`; `accounts` says which service accounts are believed, if any."""
         classes = Classes(store)
         engine = LeaseEngine(store, classes)
-        feed = Feed(store)
+        feed = Feed(store, classes)
         identity = Identity(store, accounts=accounts)
         return Services(
             store=store,
@@ -108,6 +110,7 @@ class Services:
             policies=Policies(store),
             classes=classes,
             records=Records(store, classes),
+            record_waits=RecordWaits(store, feed, classes),
             record_writes=RecordWrites(store, classes),
             tasks=Tasks(engine),
             identity=identity,

@@ -19,28 +19,36 @@ V = TypeVar("V")
 
 
 class Looks(Generic[K, V]):
-    """Reads for all who ask while the read before is under way. A key that finds nothing is not in the answer."""
+    """Reads for all who ask while the read before is under way. A key that finds nothing is not in the answer.
+
+    When a read fails, it fails for all who share it.
+    """
 
     def __init__(self, read: Callable[[frozenset[K]], Awaitable[Mapping[K, V]]]) -> None:
         self._read = read
-        self._turn = asyncio.Lock()
-        self._asked: set[K] = set()
-        self._looked_at: frozenset[K] = frozenset()
-        self._found: Mapping[K, V] = {}
-        self._begun = 0
+        self._asked: set[K] | None = None
+        """What is asked of the next look; None as long as nobody needs one."""
+        self._look: asyncio.Task[Mapping[K, V]] | None = None
 
     async def at(self, keys: Collection[K]) -> Mapping[K, V]:
-        """Return what a look finds of `keys`, and perhaps of others', that began after this was called."""
-        begun = self._begun
+        """Return what a read finds of `keys`, and perhaps of others', that begins after this was called."""
+        if self._asked is None or self._look is None:
+            # A task begins in the next turn of the loop: whoever was woken in the same one comes along.
+            self._asked = set()
+            self._look = asyncio.create_task(self._next(self._asked, after=self._look), name="look for those who wait")
+            self._look.add_done_callback(_retrieved)
         self._asked.update(keys)
-        async with self._turn:  # in the order in which they asked, so nobody's answer is replaced before it is taken
-            if self._begun == begun or not self._looked_at.issuperset(keys):
-                await self._look(keys)
-            return self._found
+        # Shielded: one caller that hangs up must not fail the others.
+        return await asyncio.shield(self._look)
 
-    async def _look(self, keys: Collection[K]) -> None:
-        self._begun += 1
-        wanted, self._asked = self._asked.union(keys), set()
-        self._looked_at = frozenset()  # should it fail, those who share it look for themselves
-        self._found = await self._read(frozenset(wanted))
-        self._looked_at = frozenset(wanted)
+    async def _next(self, asked: set[K], *, after: asyncio.Task[Mapping[K, V]] | None) -> Mapping[K, V]:
+        if after is not None:
+            await asyncio.wait([after])
+        self._asked = None
+        return await self._read(frozenset(asked))
+
+
+def _retrieved(look: asyncio.Task[Mapping[K, V]]) -> None:
+    """Let nobody complain of a failure that all who asked have gone away from."""
+    if not look.cancelled():
+        look.exception()
