@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from batonpass.store import postgres, sqlite
 from batonpass.store.base import Statement
+from batonpass.store.roundtrips import Bound
 from batonpass.testing.clock import ManualClock
 from batonpass.testing.databases import PostgresCluster
 from batonpass.testing.populated import contents
@@ -138,18 +139,18 @@ async def test_a_batch_takes_as_many_statements_however_many_nodes_it_makes(
 ) -> None:
     asked: Counter[str] = Counter()
     # No public door tells statements apart.
-    run, send = sqlite.SqliteReader._run, postgres.PostgresReader._send  # noqa: SLF001
+    run, bound = sqlite.SqliteReader._run, postgres.PostgresReader._bound  # noqa: SLF001
 
     def counted_run(self: sqlite.SqliteReader, statement: Statement) -> Any:  # noqa: ANN401 — the driver's cursor
         asked[statement.name] += 1
         return run(self, statement)
 
-    async def counted_send(self: postgres.PostgresReader, statement: Statement) -> Any:  # noqa: ANN401 — see above
+    def counted_bound(self: postgres.PostgresReader, statement: Statement) -> Bound:
         asked[statement.name] += 1
-        return await send(self, statement)
+        return bound(self, statement)
 
     monkeypatch.setattr(sqlite.SqliteReader, "_run", counted_run)
-    monkeypatch.setattr(postgres.PostgresReader, "_send", counted_send)
+    monkeypatch.setattr(postgres.PostgresReader, "_bound", counted_bound)
 
     async def statements(name: str, nodes: int) -> int:
         """Put a chain of blockers, each done by the artifact before it, and count what is asked of the database."""

@@ -17,14 +17,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from typing import Any, Final
+from typing import Final
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 import psycopg
 from psycopg import errors
-from psycopg.abc import PQGen
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.generators import send
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from batonpass.core import points
@@ -39,62 +37,22 @@ from batonpass.store.bell import Bell
 from batonpass.store.fences import lock_and_compare, refuse_broken
 from batonpass.store.longreads import LongReads
 from batonpass.store.postgres_bell import PostgresBell
+from batonpass.store.roundtrips import Bound, Connection, bound
 
 POOL_MAX: Final = 10
 READERS_MAX: Final = 5
 POOL_WAIT_S_MAX: Final = 5.0
 """How long a request waits for a connection before it is told 503."""
-PREPARE_AFTER: Final = 2
 
-BEGIN_WRITE: Final = "BEGIN ISOLATION LEVEL READ COMMITTED"
-BEGIN_READ: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-COMMIT: Final = "COMMIT"
-ROLLBACK: Final = "ROLLBACK"
+BEGIN_WRITE: Final = Bound(b"BEGIN ISOLATION LEVEL READ COMMITTED")
+BEGIN_READ: Final = Bound(b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+COMMIT: Final = Bound(b"COMMIT")
+ROLLBACK: Final = Bound(b"ROLLBACK")
 LIMITS: Final = q("session.limits", lock_ms="6000", statement_ms="20000", idle_ms="5000")
 """How long one transaction waits for a lock, for a statement, and lets others wait while it idles (D44, H25)."""
 LONG_LIMITS: Final = q("session.limits", lock_ms="6000", statement_ms="60000", idle_ms="3600000")
 """The same for a long read, which holds no row: it idles for as long as its listener takes what it has read."""
 SYNC_WAIT_CANCELLED: Final = "canceling wait for synchronous replication"
-
-
-class _Pipeline(psycopg.AsyncPipeline):
-    """A pipeline whose last message is its sync.
-
-    The driver's own sends a flush after it. The server takes that for the next
-    command, stops the clock of an idle transaction and never starts it again:
-    a stopped process would hold its locks for ever (H25).
-    """
-
-    def _exit_gen(self) -> PQGen[None]:
-        try:
-            self._enqueue_sync()
-            yield from self._communicate_gen()
-            yield from send(self.pgconn)
-        except BaseException:
-            yield from self._fetch_gen(flush=True)
-            raise
-        yield from self._fetch_gen(flush=False)
-
-
-class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
-    """A connection of the pool's.
-
-    `spoiled`: one of its pipelines broke. What stood behind the error has not
-    been prepared, but the driver believes so, and would fail with it for ever.
-    """
-
-    spoiled: bool = False
-
-    @asynccontextmanager
-    async def round_trip(self) -> AsyncIterator[None]:
-        """Send what is executed in the block together, and wait for all of it at its end."""
-        self._pipeline = _Pipeline(self)
-        try:
-            async with self.pipeline():
-                yield
-        except BaseException:
-            self.spoiled = True
-            raise
 
 
 Pool = AsyncConnectionPool[Connection]
@@ -103,7 +61,8 @@ Pool = AsyncConnectionPool[Connection]
 class PostgresReader:
     """A snapshot of what is committed; it begins with the first fetch."""
 
-    _begin: str = BEGIN_READ
+    _begin: Bound = BEGIN_READ
+    _limits: Sequence[Statement] = ()
 
     def __init__(self, connection: Connection, clock: Clock) -> None:
         self._connection = connection
@@ -114,14 +73,8 @@ class PostgresReader:
 
     async def fetch(self, *statements: Statement) -> list[list[Row]]:
         """Return the rows of each statement, all sent in one round trip with what was put before."""
-        changes, self._pending = self._pending, []
         try:
-            async with self._connection.round_trip():
-                await self._begin_if_needed()
-                for change in changes:
-                    await self._send(change)
-                cursors = [await self._send(statement) for statement in statements]
-            return [list(await cursor.fetchall()) for cursor in cursors]
+            return await self._connection.round_trip(self._line(statements), wanted=len(statements))
         except psycopg.Error as error:
             raise translated(error) from error
 
@@ -134,36 +87,37 @@ class PostgresReader:
         """End the snapshot; a connection that is lost has ended it already."""
         await self._end(COMMIT)
 
-    async def _end(self, statement: str) -> None:
+    async def _end(self, statement: Bound) -> None:
         """Send the transaction's last statement, whatever became of the connection: the pool looks after that."""
         if self._begun and not self._connection.closed:
             with suppress(psycopg.Error):
-                await self._connection.execute(statement)
+                await self._connection.round_trip([statement])
 
-    async def _begin_if_needed(self) -> None:
-        if not self._begun:
-            self._begun = True
-            await self._connection.execute(self._begin)
+    def _line(self, statements: Sequence[Statement] = ()) -> list[Bound]:
+        """Return what is to be sent before `statements`, and those."""
+        before = [] if self._begun else [self._begin, *map(self._bound, self._limits)]
+        changes, self._pending = self._pending, []
+        line = [*before, *map(self._bound, changes), *map(self._bound, statements)]
+        self._begun = True
+        return line
 
-    async def _send(self, statement: Statement) -> psycopg.AsyncCursor[tuple[Any, ...]]:
+    def _bound(self, statement: Statement) -> Bound:
         query = self._queries[statement.name]
         assert query.params == statement.params.keys(), (statement.name, query.params ^ statement.params.keys())
-        return await self._connection.execute(query.sql, statement.params, binary=True)
+        return bound(query.sql, statement.params)
 
 
 class PostgresLongReader(PostgresReader):
     """A snapshot that may last: whatever limits the server sets itself, it idles as long as it has to."""
 
-    async def _begin_if_needed(self) -> None:
-        if not self._begun:
-            await super()._begin_if_needed()
-            await self._send(LONG_LIMITS)
+    _limits = (LONG_LIMITS,)
 
 
 class PostgresTx(PostgresReader):
     """A write transaction."""
 
     _begin = BEGIN_WRITE
+    _limits = (LIMITS,)
 
     def __init__(self, connection: Connection, clock: Clock, principal: Principal, bell: Bell) -> None:
         super().__init__(connection, clock)
@@ -188,15 +142,10 @@ class PostgresTx(PostgresReader):
         """Send what is pending together with COMMIT; say `Unknown` if its answer was lost."""
         if not self._begun and not self._pending:
             return
-        changes, self._pending = self._pending, []
         self._connection.add_notice_handler(self._note)
         await points.areach("commit.sent")
         try:
-            async with self._connection.round_trip():
-                await self._begin_if_needed()
-                for change in changes:
-                    await self._send(change)
-                await self._connection.execute(COMMIT)
+            await self._connection.round_trip([*self._line(), COMMIT])
         except psycopg.Error as error:
             if self._connection.closed or self._connection.broken:
                 raise Unknown("the connection was lost at COMMIT; read before you repeat") from error
@@ -210,11 +159,6 @@ class PostgresTx(PostgresReader):
     async def rollback(self) -> None:
         """Undo everything; the server does so itself if the connection is gone."""
         await self._end(ROLLBACK)
-
-    async def _begin_if_needed(self) -> None:
-        if not self._begun:
-            await super()._begin_if_needed()
-            await self._send(LIMITS)
 
     def _note(self, diagnostic: errors.Diagnostic) -> None:
         self._notices.append(diagnostic.message_primary or "")
@@ -346,7 +290,8 @@ async def open_pool(url: str, *, most: int = POOL_MAX) -> Pool:
 
     async def configure(connection: Connection) -> None:
         await connection.set_autocommit(True)
-        connection.prepare_threshold = None if pooled else PREPARE_AFTER
+        if pooled:
+            connection.prepare_threshold = None
 
     pool = AsyncConnectionPool(
         conninfo if pooled else without_jit(conninfo),
