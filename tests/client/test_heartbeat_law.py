@@ -127,5 +127,5 @@ class Keeping(RuleBasedStateMachine):
             assert "could not be renewed in time" in why, "given up though the server never said so"
 
 
-Keeping.TestCase.settings = settings(max_examples=60, stateful_step_count=25)
+Keeping.TestCase.settings = settings(max_examples=100, stateful_step_count=30)
 TestKeeping = Keeping.TestCase
