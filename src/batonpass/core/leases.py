@@ -443,7 +443,8 @@ def _decide_release(lease: LockedLease, request: Request, now: Instant) -> Answe
         if request.session is not None and lease.session not in (None, request.session):
             why = f"{lease.resource} is held under the session {lease.session}, not {request.session}"
             return Refused(lease, LeaseLost, why, names_holder=lease.in_force(now))
-        return _released(lease, request)
+        lapsed_on_another = lease.holder != request.principal.id and not lease.in_force(now)
+        return _cleared(lease) if request.of_task and lapsed_on_another else _released(lease, request)
     if lease.in_force(now):
         return _held(lease)
     if request.if_epoch is not None:
