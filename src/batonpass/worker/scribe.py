@@ -16,6 +16,7 @@ checkpoint is done again by whoever takes the task over.
 from __future__ import annotations
 
 import threading
+import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -28,7 +29,9 @@ from batonpass.worker.instructions import Write, is_instruction, parse
 from batonpass.worker.printed import LINE_BYTES_MAX, Line, Printed
 
 AGAIN_S: Final = 1.0
-"""Between two rounds of tries while the server gives no answer; the client has tried for some ten seconds in each."""
+"""Between two rounds of tries while the server gives no answer; a round is what the client does by itself."""
+AFTER_END_S_MAX: Final = 20.0
+"""How long the server is waited for once the child is over: whoever stops us gives us half a minute, as a rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,7 @@ class Scribe:
     """Takes the lines of `printed` on a thread of its own.
 
     `pass_on` gets each line that is no instruction, `tell` words for a person.
-    After `ended` the server has one more round of tries for each line.
+    After `ended` the server has `AFTER_END_S_MAX` for all that is left.
     """
 
     def __init__(
@@ -64,6 +67,7 @@ class Scribe:
         self._pass_on = pass_on
         self._tell = tell
         self._given_up = False
+        self._until_s: float | None = None
         self._failure: Exception | None = None
         self.tally = Tally()
         self._thread = threading.Thread(target=self._run, name="scribe", daemon=True)
@@ -119,7 +123,7 @@ class Scribe:
                     self._tell(f"line {line.number} is not written yet: {error.message}")
                     told = True
                 # In order or not at all: what was printed later must not stand without this.
-                self._given_up = self._ended.wait(AGAIN_S)
+                self._given_up = not self._may_try_again()
             except BatonError as error:
                 self._refuse(line, error.message)
                 return
@@ -127,6 +131,15 @@ class Scribe:
                 self.tally = replace(self.tally, written=self.tally.written + 1)
                 return
         self.tally = replace(self.tally, unwritten=self.tally.unwritten + 1)
+
+    def _may_try_again(self) -> bool:
+        """Pause, and return whether the server may be waited for any longer."""
+        if not self._ended.wait(AGAIN_S):
+            return True
+        if self._until_s is None:
+            self._until_s = time.monotonic() + AFTER_END_S_MAX
+        time.sleep(AGAIN_S)
+        return time.monotonic() < self._until_s
 
     def _refuse(self, line: Line, why: str) -> None:
         self.tally = replace(self.tally, refused=self.tally.refused + 1)
