@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from batonpass.core.ids import HolderId, Instant
+from batonpass.core.ids import HolderId, Instant, Resource
 from batonpass.core.premises import Premise
 from batonpass.core.records import ClassName, FieldName, Identity, RecordId, RecordPath, identity_of
 from batonpass.core.values import value
-from batonpass.store.base import Row, Statement, Tx, as_json, q
+from batonpass.store.base import Reader, Row, Statement, Tx, as_json, q
 
 
 @value(frozen=True, slots=True)
@@ -92,6 +92,34 @@ def versions_asked(record: RecordPath, fields: Iterable[FieldName]) -> Statement
 def versions(rows: Sequence[Row]) -> dict[FieldName, int]:
     """Return the answer to `versions_asked`; a field nobody has written is not in it."""
     return {FieldName(name): version for name, version in rows}
+
+
+# --- lists -------------------------------------------------------------------------------------------------------
+
+
+@value(frozen=True, slots=True)
+class Scan:
+    """Which part of a class's records is looked through: at most so many rows after an id, for at most so many ids."""
+
+    record_class: ClassName
+    after: str
+    rows: int
+    most: int
+
+
+async def page(tx: Reader, scan: Scan, *, free: FieldName | None, now: Instant) -> tuple[list[RecordId], str | None]:
+    """Return records by id, all or those of which the task `free` is; and where the scan ended, None at the end."""
+    bounds = {"record_class": scan.record_class, "after": scan.after, "scan": scan.rows}
+    ids, ((count, last),) = await tx.fetch(
+        q("records.page", **bounds, most=scan.most, task=free, now=now), q("records.page_end", **bounds)
+    )
+    return [RecordId(row[0]) for row in ids], last if count == scan.rows else None
+
+
+async def held_by(tx: Reader, holder: HolderId, *, after: str, beyond: str, now: Instant, most: int) -> list[Resource]:
+    """Return the tasks `holder` has claimed and not lost, by resource, between the two."""
+    (rows,) = await tx.fetch(q("records.held_by", holder=holder, after=after, beyond=beyond, now=now, most=most))
+    return [Resource(row[0]) for row in rows]
 
 
 # --- writing -----------------------------------------------------------------------------------------------------

@@ -235,7 +235,10 @@ DOORS: Final[tuple[Door, ...]] = (
     _put(paths.RECORD_CLAIM, {"lease_seconds": 60}, "agent", **INCIDENT_AT, field="review"),
     _get(paths.RECORD, who="agent", **INCIDENT_AT),
     _get(paths.RECORD_FIELD, who="agent", **INCIDENT_AT, field="remediation"),
-    _delete(paths.RECORD, {"based_on": [{"field": "summary", "version": 0}]}, **INCIDENT_AT),
+    _get(paths.RECORDS, who="agent", record_class="incidents"),
+    _get(paths.RECORD_HISTORY, who="agent", **INCIDENT_AT),
+    _get(paths.RECORD_BLAME, who="agent", **INCIDENT_AT),
+    _delete(paths.RECORD, {"based_on": [{"field": "summary", "version": 0}]}, "admin", **INCIDENT_AT),
     # last, for what is deleted is not found again
     _delete(paths.NODE, {"reason": "a door", "force": True}, id=FREE),
 )

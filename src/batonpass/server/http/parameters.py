@@ -99,6 +99,9 @@ IN_QUERIES: Final[dict[str, Parameter]] = {
     "records.get_field.held": Parameter(
         "Whether the task was seen with a lease in force: when that is different, the answer comes at once.", _FLAG
     ),
+    "free": Parameter("Only records of which this task is free.", _FIELD),
+    "records.listed.holder": Parameter("Only records of which this identity holds a task; `me` is the caller.", _TEXT),
+    "values": Parameter("With the values that were written; pages are shorter then.", _FLAG),
     "fields": Parameter("Only these fields, with commas between them.", _TEXT),
     "fp": Parameter("What tells the checkout apart from others, several with commas between them.", _TEXT),
     "gzip": Parameter("Compressed.", _FLAG),

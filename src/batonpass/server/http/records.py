@@ -10,25 +10,31 @@ from starlette.responses import Response
 
 from batonpass.core.clock import MICROS_PER_MS, iso
 from batonpass.core.errors import Invalid
-from batonpass.core.ids import Instant, json_type, shown
+from batonpass.core.ids import Instant, json_type, parse_label, shown
 from batonpass.core.premises import parse_premises
 from batonpass.core.record_waits import FieldAt
 from batonpass.core.record_writes import WRITES_MAX, Write, WriteVerb, require_storable
 from batonpass.core.records import (
     FieldKind,
     FieldName,
+    Identity,
     RecordPath,
+    holder_of,
     parse_class_name,
     parse_field_name,
     parse_record_id,
 )
-from batonpass.server.http.call import Call, changed, reply
+from batonpass.server.http.call import Call, changed, flag, reply
+from batonpass.server.http.leases import whole_number
 from batonpass.server.http.record_waits import when_moved
+from batonpass.server.services.record_pages import Filter
 from batonpass.server.services.records import SeenField, SeenRecord
+from batonpass.store.record_history import Entry, Last
 from batonpass.wire import records as wire
 from batonpass.wire.record_values import raw_items, raw_value, value_text, write_texts
 
 FIELDS_NAMED_MAX: Final = 100
+LIMIT_DEFAULT: Final = 50
 
 
 def path_of(call: Call) -> RecordPath:
@@ -107,6 +113,79 @@ def _named_fields(call: Call) -> list[FieldName]:
     if len(names) > FIELDS_NAMED_MAX:
         raise Invalid(f"fields: {len(names)} names; the limit is {FIELDS_NAMED_MAX}", field="fields")
     return list(dict.fromkeys(names))
+
+
+async def listed(call: Call) -> Response:
+    """List a class's records by id: all, those of which a task is free, or those of which somebody holds one."""
+    asked = call.query
+    found = await call.services.record_pages.page(
+        call.principal,
+        parse_class_name(call.request.path_params["record_class"]),
+        _filter(call),
+        after=parse_record_id(asked["after"], field="after") if "after" in asked else "",
+        limit=whole_number(asked.get("limit"), "limit", default=LIMIT_DEFAULT),
+    )
+    now = found.look.now
+    return reply(wire.RecordsReply([record_body(record, now) for record in found.look.records], found.next))
+
+
+def _filter(call: Call) -> Filter:
+    free, holder = call.query.get("free"), call.query.get("holder")
+    if free is not None and holder is not None:
+        raise Invalid("holder: a task that is free has none; ask for free or for holder", field="holder")
+    if holder is not None:
+        who = call.principal.id if holder == "me" else holder_of(Identity(parse_label(holder, field="holder")))
+        return Filter(holder=who)
+    return Filter(free=parse_field_name(free, field="free") if free is not None else None)
+
+
+async def history(call: Call) -> Response:
+    """List what was done to a record, newest first, on fields that the caller may read; of a deleted one too."""
+    path, before = path_of(call), call.query.get("before")
+    found = await call.services.record_histories.page(
+        call.principal,
+        path,
+        before=whole_number(before, "before", default=1) if before is not None else None,
+        limit=whole_number(call.query.get("limit"), "limit", default=LIMIT_DEFAULT),
+        with_values=flag(call.query, "values"),
+    )
+    return reply(wire.RecordHistoryReply(str(path), [_entry_body(entry) for entry in found.entries], found.next))
+
+
+def _entry_body(entry: Entry) -> wire.HistoryEntryBody:
+    return wire.HistoryEntryBody(
+        n=entry.n,
+        at=iso(entry.at),
+        author=entry.author,
+        verb=entry.verb,
+        field=entry.field,
+        version=entry.version,
+        record_version=entry.record_version,
+        based_on=[dict(premise) for premise in entry.based_on],
+        took_over_from=entry.took_over_from,
+        value=raw_value(entry.value) if entry.value is not None else UNSET,
+    )
+
+
+async def blame(call: Call) -> Response:
+    """Say who wrote each field of a record last, of those that the caller may read."""
+    path = path_of(call)
+    found = await call.services.record_histories.blame(call.principal, path)
+    fields: dict[str, wire.BlameBody] = {name: _blame_body(*each) for name, each in found.fields.items()}
+    return reply(wire.RecordBlameReply(str(path), found.record_version, fields))
+
+
+def _blame_body(seen: SeenField, last: Last | None) -> wire.BlameBody:
+    """Return whose word stands: a task's holder's while somebody has it, else that of the last entry of history."""
+    author = seen.author if seen.author is not None or last is None else last.author
+    at = seen.updated_at if seen.updated_at is not None or last is None else last.at
+    return wire.BlameBody(
+        version=seen.version,
+        author=author,
+        updated_at=iso(at) if at is not None else None,
+        verb=last.verb if last is not None else None,
+        n=last.n if last is not None else None,
+    )
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------

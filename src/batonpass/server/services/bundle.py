@@ -25,6 +25,8 @@ from batonpass.server.services.lines import Lines
 from batonpass.server.services.policy import Policies
 from batonpass.server.services.questions import Questions
 from batonpass.server.services.queue import Queue
+from batonpass.server.services.record_history import RecordHistories
+from batonpass.server.services.record_pages import RecordPages
 from batonpass.server.services.record_waits import RecordWaits
 from batonpass.server.services.record_writes import RecordWrites
 from batonpass.server.services.records import Records
@@ -74,6 +76,8 @@ class Services:
     classes: Classes
     records: Records
     record_waits: RecordWaits
+    record_pages: RecordPages
+    record_histories: RecordHistories
     record_writes: RecordWrites
     tasks: Tasks
     identity: Identity
@@ -111,6 +115,8 @@ class Services:
             classes=classes,
             records=Records(store, classes),
             record_waits=RecordWaits(store, feed, classes),
+            record_pages=RecordPages(store, classes),
+            record_histories=RecordHistories(store, classes),
             record_writes=RecordWrites(store, classes),
             tasks=Tasks(engine),
             identity=identity,

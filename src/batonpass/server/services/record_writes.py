@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from batonpass.core import record_writes as law
-from batonpass.core.classes import RecordClass
-from batonpass.core.errors import NotFound
+from batonpass.core.classes import FieldSpec, RecordClass
+from batonpass.core.errors import Invalid, NotFound
 from batonpass.core.ids import Resource
 from batonpass.core.leases import Lease
 from batonpass.core.leases import ended as tenure_ended
@@ -27,6 +27,7 @@ from batonpass.store.base import Retry, Store, retried
 from batonpass.store.events import Event
 from batonpass.store.record_fields import Item, StoredField
 from batonpass.store.records import LockedRecord, LogEntry
+from batonpass.wire import json_schemas
 from batonpass.wire.records import DeleteRecordReply, FieldWriteReply, WritesReply
 
 _KINDS: Final = {law.WriteVerb.PUT: "record.put", law.WriteVerb.APPEND: "record.append"}
@@ -101,7 +102,7 @@ class RecordWrites:
 async def _recorded(made: RecordChange, writes: Sequence[Write]) -> Recorded:
     """Write what `writes` make of the fields, with the record's row, history and events."""
     for write in writes:
-        law.require_writable(made.kind, made.caller.principal, write)
+        _require_fitting(law.require_writable(made.kind, made.caller.principal, write), write)
     states, written = law.applied(await _states(made, writes), made.kind, writes)
     row = await made.row_to_write()
     after = replace(
@@ -117,6 +118,13 @@ async def _recorded(made: RecordChange, writes: Sequence[Write]) -> Recorded:
     _write_fields(made, states, written)
     _tell(made, row, after, written)
     return Recorded(after.version, written)
+
+
+def _require_fitting(spec: FieldSpec, write: Write) -> None:
+    """Raise `Invalid` with all that a value breaks of the schema that its register has."""
+    broken = json_schemas.broken(spec.schema, write.value) if spec.schema is not None else ()
+    if broken:
+        raise Invalid(f"{write.field}: {broken[0]}", details=broken, field=write.field)
 
 
 async def _states(made: RecordChange, writes: Sequence[Write]) -> dict[FieldName, FieldState]:

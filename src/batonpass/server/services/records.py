@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from batonpass.core import record_writes as law
 from batonpass.core.classes import Fields, RecordClass
@@ -16,11 +17,14 @@ from batonpass.core.ids import Instant
 from batonpass.core.leases import Lease, LeaseView, view
 from batonpass.core.records import FieldKind, FieldName, Identity, RecordPath, identity_of
 from batonpass.server.services.classes import Classes
-from batonpass.store import record_fields, records
+from batonpass.store import record_fields, record_history, records
 from batonpass.store.base import Reader, Store, as_json, now_asked, q
 from batonpass.store.leases import lease_row
 from batonpass.store.record_fields import StoredField
 from batonpass.store.records import Record
+
+LAST_WORDS_SCANNED: Final = 1_000
+"""How far back in a record's history it is looked who gave a task back; beyond that nobody is named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +80,7 @@ class Records:
             readable = require_reader(kind, principal)
             for name in names:
                 law.require_readable(kind, principal, name)
-            found = await looked_at(tx, kind, [path], frozenset(names) or readable)
+            found = await _with_last_words(tx, await looked_at(tx, kind, [path], frozenset(names) or readable))
         require_there(path, found)
         return found
 
@@ -85,7 +89,7 @@ class Records:
         async with self._store.read() as tx:
             kind, _ = await self._classes.seen(tx, path.record_class)
             spec = law.require_readable(kind, principal, name)
-            found = await looked_at(tx, kind, [path], frozenset({name}))
+            found = await _with_last_words(tx, await looked_at(tx, kind, [path], frozenset({name})))
         record = require_there(path, found)
         return replace(found, records=(replace(record, fields={name: SeenField(spec.kind, 0), **record.fields}),))
 
@@ -127,7 +131,7 @@ async def looked_at(tx: Reader, kind: RecordClass, paths: Sequence[RecordPath], 
     for lease in map(lease_row, leases):
         path, name = tasks[lease.resource]
         if path in there and lease.version > 0:
-            seen[path][name] = _task(lease, stored.get((path, name)), Instant(now))
+            seen[path][name] = _task(lease, Instant(now))
     return Look(tuple(_seen(there[path], seen[path]) for path in paths if path in there), Instant(now))
 
 
@@ -153,11 +157,31 @@ def _value(kind: RecordClass, stored: StoredField, items: Sequence[str]) -> Seen
     )
 
 
-def _task(lease: Lease, last: StoredField | None, now: Instant) -> SeenField:
-    """Return a task: while somebody has it, they wrote it last; else who gave it back did."""
+def _task(lease: Lease, now: Instant) -> SeenField:
     held = view(lease, now)
-    if held is not None:
-        return SeenField(FieldKind.TASK, lease.version, identity_of(held.by), lease.granted_at, lease=held)
-    if last is not None:
-        return SeenField(FieldKind.TASK, lease.version, last.author, last.updated_at)
-    return SeenField(FieldKind.TASK, lease.version)
+    if held is None:
+        return SeenField(FieldKind.TASK, lease.version)
+    return SeenField(FieldKind.TASK, lease.version, identity_of(held.by), lease.granted_at, lease=held)
+
+
+async def _with_last_words(tx: Reader, found: Look) -> Look:
+    """Return a look at one record in which free tasks have the author of the last word on them.
+
+    A lease row that is free tells of nobody, so that is read from history, if
+    it is among the last `LAST_WORDS_SCANNED` entries there.
+    """
+    free = [
+        name
+        for record in found.records
+        for name, seen in record.fields.items()
+        if seen.kind is FieldKind.TASK and seen.lease is None
+    ]
+    if not free:
+        return found
+    (record,) = found.records
+    (rows,) = await tx.fetch(record_history.newest_asked(record.path, free, scan=LAST_WORDS_SCANNED))
+    told = {
+        name: replace(record.fields[name], author=last.author, updated_at=last.at)
+        for name, last in record_history.newest(rows).items()
+    }
+    return replace(found, records=(replace(record, fields={**record.fields, **told}),))

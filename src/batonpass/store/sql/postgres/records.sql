@@ -64,3 +64,35 @@ SELECT r.class, r.id, r.class_version, r.version, r.history_n, r.created_at, r.u
 FROM jsonb_to_recordset(:records::jsonb) AS w (class text, id text)
 JOIN records r ON r.class = w.class AND r.id = w.id
 ORDER BY r.class, r.id;
+
+-- name: page(record_class, after, scan, most, task, now)
+-- Records of a class by id, out of the first `scan` rows after an id: all that are there, or with `task` those of which
+-- that task is free. By the key, and no further.
+SELECT s.id FROM (
+    SELECT r.class, r.id, r.version, r.deleted_at FROM records r
+    WHERE r.class = :record_class::text AND r.id > :after::text COLLATE "C"
+    ORDER BY r.id
+    LIMIT :scan::bigint
+) AS s
+LEFT JOIN leases l ON l.resource = 'record:' || s.class || '/' || s.id || '#' || :task::text
+WHERE s.deleted_at IS NULL AND s.version > 0
+  AND (:task::text IS NULL OR l.resource IS NULL OR l.kind = 'none' OR l.expires_at <= :now::bigint)
+ORDER BY s.id
+LIMIT :most::bigint;
+
+-- name: page_end(record_class, after, scan)
+-- How many rows `page` looked through at most, and the last of them.
+SELECT count(*), max(id) FROM (
+    SELECT r.id FROM records r
+    WHERE r.class = :record_class::text AND r.id > :after::text COLLATE "C"
+    ORDER BY r.id
+    LIMIT :scan::bigint
+) AS s;
+
+-- name: held_by(holder, after, beyond, now, most)
+-- The tasks that somebody has claimed and not lost, between two resources.
+SELECT resource FROM leases
+WHERE holder = :holder::text AND resource > :after::text COLLATE "C" AND resource < :beyond::text COLLATE "C"
+  AND expires_at > :now::bigint
+ORDER BY resource
+LIMIT :most::bigint;
