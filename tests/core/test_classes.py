@@ -102,8 +102,8 @@ def test_a_field_with_data_stays() -> None:
 
     assert findings == (
         (
-            "class incidents: field status: field-holds-data: 3 records have data in it; delete those first, or keep the"
-            " field"
+            "class incidents: field status: field-holds-data: 3 records have data in it; delete those first, or keep"
+            " the field"
         ),
         "class incidents: field log: field-holds-data: 1 record has data in it; delete those first, or keep the field",
     )
@@ -134,8 +134,8 @@ def test_a_register_with_data_becomes_no_append() -> None:
 
     assert findings == (
         (
-            "class incidents: field status: kind-holds-data: a register cannot become an append: 1 record has data in it;"
-            " use another name"
+            "class incidents: field status: kind-holds-data: a register cannot become an append: 1 record has data in"
+            " it; use another name"
         ),
     )
     require_kept(before, after, {STATUS: FieldUse(stored_ever=1)})
@@ -149,8 +149,8 @@ def test_what_was_ever_claimed_becomes_nothing_else_also_by_way_of_a_version_wit
 
     assert findings == (
         (
-            "class incidents: field work: other-kind-before: it was a task of 4 record(s), and versions of a field never"
-            " repeat; use another name"
+            "class incidents: field work: other-kind-before: it was a task of 4 record(s), and versions of a field"
+            " never repeat; use another name"
         ),
     )
 
@@ -160,8 +160,8 @@ def test_what_ever_held_data_becomes_no_task() -> None:
 
     assert findings == (
         (
-            "class incidents: field status: other-kind-before: it was a register or append of 2 record(s), and versions of"
-            " a field never repeat; use another name"
+            "class incidents: field status: other-kind-before: it was a register or append of 2 record(s), and versions"
+            " of a field never repeat; use another name"
         ),
     )
 

@@ -23,8 +23,8 @@ POINTS: Final = frozenset(
     " group.opened member.begun member.released group.committing group.committed"
     # the whole database: upgrades, backups, restores
     " migration.applied backup.copied backup.written restore.copied"
-    # classes of records: the class kept as it is by a writer, or alone for who applies a version
-    " class.held class.locked"
+    # classes of records: had alone by whoever applies a version
+    " class.locked"
     # the feed of events
     " feed.read"
     # client

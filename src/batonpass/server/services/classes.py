@@ -107,16 +107,6 @@ class Classes:
 
     # --- in the transactions of others -------------------------------------------------------------------------------
 
-    async def current(self, tx: Tx, name: ClassName) -> tuple[RecordClass, int]:
-        """Return the class `name` and its version, in force until the transaction `tx` ends; `NotFound` if none.
-
-        Asked after the lease rows are locked and before the rows of records (D44).
-        """
-        _, rows = await tx.fetch(rows_of.held_asked([name]), rows_of.versions_asked([name]))
-        found = await self.of_versions(tx, rows)
-        await points.areach("class.held")
-        return require_class(name, found)
-
     async def seen(self, tx: Reader, name: ClassName) -> tuple[RecordClass, int]:
         """Return the class `name` and its version as the snapshot `tx` has it, for reads; `NotFound` if none."""
         (rows,) = await tx.fetch(rows_of.versions_asked([name]))
