@@ -10,7 +10,7 @@ import msgspec
 from cyclopts import App, Parameter, Token
 
 from batonpass.cli.context import ask
-from batonpass.cli.options import COMMON, Common, checked
+from batonpass.cli.options import COMMON, Common, Flag, checked
 from batonpass.cli.render import Column, again, clean, cut_short, print_json, print_table, say, span, width
 from batonpass.client import record_calls
 from batonpass.core.records import (
@@ -42,6 +42,7 @@ HISTORY_COLUMNS: Final = (
     Column("verb"),
     Column("field"),
     Column("version"),
+    Column("value", cut=True),
     Column("note", cut=True),
 )
 BLAME_COLUMNS: Final = (
@@ -118,6 +119,7 @@ def list_(
     /,
     *,
     free: FieldArg | None = None,
+    holder: str | None = None,
     limit: int | None = None,
     after: str | None = None,
     common: Common = COMMON,
@@ -127,43 +129,61 @@ def list_(
     Args:
         record_class: of which class.
         free: only records whose task of this name nobody has.
+        holder: only records of which this identity has a task, agent:agent-mill say; "me" for your own.
         limit: how many at most.
         after: begin after this one, as the end of a list that was cut names it.
 
     """
-    answer = ask(common, record_calls.page(record_class, free=free, limit=limit, after=after))
+    answer = ask(common, record_calls.page(record_class, free=free, holder=holder, limit=limit, after=after))
     if common.json:
         print_json(answer.raw)
         return
     rows = [(each.record, str(each.record_version), _tasks(each), _values(each)) for each in answer.value.records]
     print_table(LIST_COLUMNS, rows, empty=f"there is no such record of {record_class}")
-    cut_short(len(rows), again(f"baton record list {record_class}", free=free), after=answer.value.next)
+    cut_short(len(rows), again(f"baton record list {record_class}", free=free, holder=holder), after=answer.value.next)
 
 
 @app.command(name="history")
 def history(
-    record: RecordArg, /, *, limit: int | None = None, before: int | None = None, common: Common = COMMON
+    record: RecordArg,
+    /,
+    *,
+    values: Flag = False,
+    limit: int | None = None,
+    before: int | None = None,
+    common: Common = COMMON,
 ) -> None:
     """List what was done to a record, newest first: by whom, at which version, on what premises.
 
     Args:
         record: which, as class/id; it may have been deleted.
+        values: show what was written, too.
         limit: how many at most.
         before: begin before this number, as the end of a list that was cut names it.
 
     """
-    answer = ask(common, record_calls.history(record, limit=limit, before=before))
+    answer = ask(common, record_calls.history(record, limit=limit, before=before, values=values))
     if common.json:
         print_json(answer.raw)
         return
     page = answer.value
     rows = [
-        (str(each.n), _seconds(each.at), each.author, each.verb, each.field, _number(each.version), _note(each))
+        (
+            str(each.n),
+            _seconds(each.at),
+            each.author,
+            each.verb,
+            each.field,
+            _number(each.version),
+            msgspec.json.encode(each.value).decode() if isinstance(each.value, msgspec.Raw) else None,
+            _note(each),
+        )
         for each in page.entries
     ]
     print_table(HISTORY_COLUMNS, rows, empty="nothing was done to it yet")
     if page.next is not None:
-        say(f"… only the newest {len(rows)}; more: baton record history {record} --before {page.next}")
+        more = again(f"baton record history {record}", values=values)
+        say(f"… only the first {len(rows)} of this list; more: {more} --before {page.next}")
 
 
 @app.command(name="blame")

@@ -44,28 +44,40 @@ def get(record: RecordPath | str, *, fields: Sequence[str] = ()) -> Call[records
 
 
 def field(
-    record: RecordPath | str, name: str, *, wait: int = 0, version: int | None = None
+    record: RecordPath | str, name: str, *, wait: int = 0, version: int | None = None, held: bool | None = None
 ) -> Call[records.FieldReply]:
-    """Read one field; with `wait` when it is no longer at `version`, after so many seconds at the latest."""
-    query = query_of(wait=wait or None, version=version)
+    """Read one field; with `wait` when it is no longer at `version`, after so many seconds at the latest.
+
+    `held` says whether a task was held when it was seen, so that a lapse between the two is no news missed.
+    """
+    query = query_of(wait=wait or None, version=version, held=None if held is None else int(held))
     path = _filled(paths.RECORD_FIELD, record, name)
     return Call("GET", path, records.FieldReply, query, answer_s_max=READ_S_MAX + wait)
 
 
 def page(
-    record_class: str, *, free: str | None = None, limit: int | None = None, after: str | None = None
+    record_class: str,
+    *,
+    free: str | None = None,
+    holder: str | None = None,
+    limit: int | None = None,
+    after: str | None = None,
 ) -> Call[records.RecordsReply]:
-    """List a class's records by id, with `free` those whose task of that name nobody has."""
+    """List a class's records by id: with `free` those whose task of that name nobody has.
+
+    With `holder` those of which somebody, an identity or ``me``, has a task.
+    """
     path = paths.fill(paths.RECORDS, record_class=parse_class_name(record_class))
-    query = query_of(free=free if free is None else parse_field_name(free), limit=limit, after=after)
+    free = free if free is None else parse_field_name(free)
+    query = query_of(free=free, holder=holder, limit=limit, after=after)
     return Call("GET", path, records.RecordsReply, query)
 
 
 def history(
-    record: RecordPath | str, *, limit: int | None = None, before: int | None = None
+    record: RecordPath | str, *, limit: int | None = None, before: int | None = None, values: bool = False
 ) -> Call[records.RecordHistoryReply]:
-    """List what was done to a record, newest first."""
-    query = query_of(limit=limit, before=before)
+    """List what was done to a record, newest first; with `values` what was written as well."""
+    query = query_of(limit=limit, before=before, values=values)
     return Call("GET", _filled(paths.RECORD_HISTORY, record), records.RecordHistoryReply, query)
 
 

@@ -118,7 +118,7 @@ def _take_in_time(client: Client, wanted: Wanted, agent: AgentId | None, pause: 
             version = held.version
         began_s = time.monotonic()
         wait_s = max(min(int(left_s), LOOK_S_MAX), 1)
-        client.send(record_calls.field(wanted.record, wanted.field, wait=wait_s, version=version))
+        client.send(record_calls.field(wanted.record, wanted.field, wait=wait_s, version=version, held=True))
         if time.monotonic() - began_s < PAUSE_S:
             pause(min(PAUSE_S, left_s))
 
