@@ -54,7 +54,7 @@ check: lint types imports coverage
 
 # Crowds around real servers for a minute each, on both databases, and their figures: some ten minutes
 soak *args:
-    BATON_SOAK=whole pytest -s -p no:xdist tests/soak {{ args }}
+    BATON_SOAK=whole pytest -s -p no:xdist tests/soak tests/races/test_tasks.py {{ args }}
 
 # Serve, e.g. `just serve --port 7777`
 serve *args:

@@ -6,6 +6,7 @@ one for each:
     {"token", "path", "body"}          POST the body once         → {"status", "body"}
     {…, "beyond": n}                   POST until the answer is no refusal in the name of a tenure up to epoch n;
                                        before that, once, a line {"refused": epoch}
+    {…, "method": "PUT"}               the same, by another method
 
 `Racers` runs some of them, starts them together, and collects what they say.
 """
@@ -86,7 +87,7 @@ def main() -> None:
 def _race(connection: http.client.HTTPConnection, request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     beyond, told, deadline = request.get("beyond", 0), False, time.monotonic() + RACE_S_MAX
     while True:
-        answer = _post(connection, request)
+        answer = _send(connection, request)
         epoch = (answer["body"].get("holder") or {}).get("epoch", beyond + 1)
         if answer["status"] == 200 or epoch > beyond or time.monotonic() > deadline:  # noqa: PLR2004  # HTTP's OK
             yield answer
@@ -96,9 +97,9 @@ def _race(connection: http.client.HTTPConnection, request: Mapping[str, Any]) ->
             yield {"refused": epoch}
 
 
-def _post(connection: http.client.HTTPConnection, request: Mapping[str, Any]) -> dict[str, Any]:
+def _send(connection: http.client.HTTPConnection, request: Mapping[str, Any]) -> dict[str, Any]:
     headers = {"Authorization": f"Bearer {request['token']}", "Content-Type": "application/json"}
-    connection.request("POST", request["path"], json.dumps(request["body"]), headers)
+    connection.request(request.get("method", "POST"), request["path"], json.dumps(request["body"]), headers)
     response = connection.getresponse()
     return {"status": response.status, "body": json.loads(response.read())}
 
