@@ -10,7 +10,8 @@ import sqlite3
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
@@ -18,7 +19,9 @@ import pytest
 
 from batonpass.cli import local
 from batonpass.client.client import Client
+from batonpass.core.clock import instant_of
 from batonpass.testing.commands import BATON, Baton
+from batonpass.testing.issuer import AUDIENCE, ISSUER, Issuer
 from batonpass.testing.points import environment, wait_paused
 
 WAIT_S_MAX = 30
@@ -189,3 +192,46 @@ def test_a_request_under_way_is_answered_before_it_ends(baton: Baton, sqlite_url
     assert answered == [True]
     with local.local_server(sqlite_url) as server, server.client(token) as client:
         assert client.queue().items[0].id == "task-a"
+
+
+def test_service_accounts_of_an_issuer_are_let_in(baton: Baton, sqlite_url: str, tmp_path: Path) -> None:
+    baton.ok("init", "--db", sqlite_url)
+    issuer, keys = Issuer(), tmp_path / "keys.json"
+    keys.write_bytes(issuer.read())
+    token = issuer.token("prod", "remediator", at=instant_of(datetime.now(UTC)))
+    believed = {"BATON_JWT_ISSUER": ISSUER, "BATON_JWT_AUDIENCE": AUDIENCE, "BATON_JWT_JWKS": str(keys)}
+
+    with serving("--db", sqlite_url, environ=believed) as (process, url), Client(url, token) as client:
+        assert client.me().identity == "sa:prod/remediator"
+        process.send_signal(signal.SIGTERM)
+        assert ended(process) == (0, "")
+
+
+def test_an_issuer_who_cannot_be_asked_keeps_nobody_else_out(baton: Baton, sqlite_url: str) -> None:
+    token = baton.json("init", "--db", sqlite_url)["token"]
+    with closing(socket.create_server(("127.0.0.1", 0))) as listening:
+        nobody = f"http://127.0.0.1:{listening.getsockname()[1]}/keys"
+    believed = ("--jwt-issuer", ISSUER, "--jwt-audience", AUDIENCE, "--jwt-jwks", nobody)
+
+    with serving("--db", sqlite_url, *believed) as (process, url), Client(url, token) as client:
+        assert client.me().is_admin
+        process.send_signal(signal.SIGTERM)
+        code, err = ended(process)
+    assert code == 0
+    assert err.startswith(f"warning: no service account is let in until the issuer's keys are there: {nobody}: ")
+
+
+@pytest.mark.parametrize(
+    "options, named",
+    [
+        (("--jwt-issuer", ISSUER), "jwt-audience: missing"),
+        (("--jwt-issuer", ISSUER, "--jwt-audience", "a", "--jwt-jwks", "http://issuer.example/k"), "jwt-jwks: takes"),
+        (("--jwt-issuer", ISSUER, "--jwt-audience", "a", "--jwt-jwks", "/no/such/file"), "jwt-jwks: /no/such/file"),
+    ],
+)
+def test_half_an_issuer_is_refused_before_anything_is_served(
+    baton: Baton, sqlite_url: str, options: tuple[str, ...], named: str
+) -> None:
+    ran = baton("serve", "--port", "0", "--db", sqlite_url, *options)
+    assert ran.code != 0
+    assert ran.err.startswith(f"baton: {named}")

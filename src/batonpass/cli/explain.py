@@ -17,6 +17,7 @@ OF_RECORDS: Final = frozenset({"record", "sidecar"})
 _LOOKED_UP: Final[dict[str | None, Hint]] = {
     "revision": ("baton history NODE", "its revisions"),
     "type": ("baton schema", "the types there are"),
+    "key": ("baton key list", "the keys there are"),
 }
 """Where to look for what is not there, by its field; for nodes it is the list of them."""
 

@@ -14,8 +14,7 @@ from batonpass.cli.render import Column, cut_short, print_json, print_table, say
 from batonpass.client import key_calls
 from batonpass.client.client import Client
 from batonpass.core.identity import KEY_PREFIX
-from batonpass.core.keys import KeyName, parse_key_name
-from batonpass.core.tokens import parse_hash_prefix
+from batonpass.core.keys import KeyName, parse_key_name, prefix_unless_named
 from batonpass.wire.keys import KeyReply, KeyRevokeReply, KeysReply
 
 Db = Annotated[str | None, Parameter(env_var="BATON_DB")]
@@ -130,9 +129,9 @@ def _database(db: str | None, common: Common) -> str | None:
 
 
 def _prefix(client: Client, wanted: KeyName) -> str:
-    """Return the prefix of the live key of that name; without one, the text is a prefix itself, or an error."""
+    """Return the prefix of the live key of that name; without one, the text is a prefix itself."""
     named = client.list_keys(name=wanted).keys
-    return named[0].hash_prefix if named else parse_hash_prefix(wanted)
+    return named[0].hash_prefix if named else prefix_unless_named(wanted)
 
 
 def _print_made(made: KeyReply) -> None:

@@ -16,10 +16,10 @@ import re
 from dataclasses import dataclass
 from typing import Final, NewType
 
-from batonpass.core.errors import Conflict, Invalid
+from batonpass.core.errors import Conflict, Invalid, NotFound
 from batonpass.core.identity import KEY_PREFIX
 from batonpass.core.ids import HolderId, Instant, TokenHash, json_type, shown
-from batonpass.core.tokens import PREFIX_HEX_SHOWN, Scope
+from batonpass.core.tokens import PREFIX_HEX_SHOWN, Scope, parse_hash_prefix
 
 KeyName = NewType("KeyName", str)
 
@@ -72,6 +72,14 @@ def parse_key_name(text: object, *, field: str = "name") -> KeyName:
     return KeyName(text)
 
 
+def prefix_unless_named(which: str) -> str:
+    """Return what is no live key's name as the beginning of a hash; `NotFound` for what can be neither."""
+    try:
+        return parse_hash_prefix(which)
+    except Invalid as error:
+        raise NotFound(f"there is no live key of the name {shown(which)}", field="key") from error
+
+
 def replaced_by_mint(live: ApiKey | None, *, replace: bool, repeats: TokenHash | None) -> frozenset[TokenHash]:
     """Return the key that a new one of the same name takes the place of: the one `live` key, if there is any.
 
@@ -82,8 +90,8 @@ def replaced_by_mint(live: ApiKey | None, *, replace: bool, repeats: TokenHash |
         return frozenset()
     if not replace and live.hash != repeats:
         raise Conflict(
-            f"{live.identity} has a live key ({live.hash_prefix}) already; revoke that one,"
-            ' or send "replace": true to end it and have another',
+            f"{live.identity} has a live key ({live.hash_prefix}) already; revoke that one, or end it and have another"
+            ' in one step with "replace": true (--replace)',
             field="name",
         )
     return frozenset({live.hash})

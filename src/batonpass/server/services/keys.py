@@ -16,7 +16,7 @@ from batonpass.core.clock import iso
 from batonpass.core.errors import Conflict, NotFound
 from batonpass.core.identity import Principal
 from batonpass.core.ids import Instant, TokenHash
-from batonpass.core.keys import ApiKey, KeyName, parse_key_name, replaced_by_mint
+from batonpass.core.keys import ApiKey, KeyName, parse_key_name, prefix_unless_named, replaced_by_mint
 from batonpass.core.tokens import (
     PREFIX_HEX_SHOWN,
     SECRET_BYTES,
@@ -25,7 +25,6 @@ from batonpass.core.tokens import (
     Secret,
     expiry_of,
     hash_of,
-    parse_hash_prefix,
     secret_of,
 )
 from batonpass.server.services.change import Caller, Replayed, change
@@ -164,13 +163,13 @@ async def _page(tx: Reader, name: KeyName | None, *, after: str, limit: int) -> 
 async def _named(tx: Reader, which: str) -> ApiKey:
     """Return the live key of the name `which`, else the one whose hash begins so; a name goes before a prefix."""
     live = await keys.listed(tx, name=parse_key_name(which), now=await tx.now(), after="", most=1)
-    return live[0] if live else _the_one(await keys.beginning(tx, parse_hash_prefix(which), most=2), which)
+    return live[0] if live else _the_one(await keys.beginning(tx, prefix_unless_named(which), most=2), which)
 
 
 def _the_one(found: list[ApiKey], prefix: str) -> ApiKey:
     """Return the key a prefix names: one not revoked, else one revoked before; raise when it names none or two."""
     if not found:
-        raise NotFound(f"there is no such key {prefix}")
+        raise NotFound(f"there is no such key {prefix}", field="key")
     if len(found) > 1 and found[1].revoked_at is None:
         raise Conflict(f"{prefix} begins more than one key's hash; give more of its digits")
     return found[0]
