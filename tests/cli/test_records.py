@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import pytest
 from batonpass.cli.exits import Exit
 from batonpass.cli.local import local_client
 from batonpass.client import class_calls
-from batonpass.testing.commands import Baton
+from batonpass.testing.commands import BATON, Baton
 
 INC = "incidents/inc-4471"
 ISO = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00"
@@ -249,3 +250,71 @@ def test_an_append_at_its_cap_says_so(records: Baton) -> None:
 
     assert full.code == Exit.FAILED
     assert "baton class show incidents" in full.err
+
+
+def test_records_are_listed_by_what_is_free_and_by_who_has_what(records: Baton) -> None:
+    for name in ("a", "b", "c"):
+        records.ok("record", "put", f"incidents/{name}", "status", '"open"')
+    with records.as_agent("mill"):
+        records.ok("record", "claim", "incidents/a", "remediation")
+        mine = records.json("record", "list", "incidents", "--holder", "me")
+    free = records.ok("record", "list", "incidents", "--free", "remediation", "--limit", "1")
+    theirs = records.ok("record", "list", "incidents", "--holder", "agent:agent-mill")
+
+    assert [each["record"] for each in mine["records"]] == ["incidents/a"]
+    lines = free.out.splitlines()
+    assert lines[1].split()[:2] == ["incidents/b", "1"]
+    assert lines[2].startswith("… only the first 1 of this list; more: baton record list incidents --free remediation")
+    assert re.search(r"incidents/a +2 +remediation held by agent:agent-mill +status \"open\"", theirs.out)
+
+
+def test_history_and_blame_tell_who_wrote_what_on_which_premises(records: Baton) -> None:
+    records.ok("record", "claim", INC, "remediation")
+    records.ok("record", "put", INC, "status", "1", "--fence-epoch", "remediation@1")
+    records.ok("record", "put", INC, "status", "2", "--if", "status@1")
+
+    told = records.ok("record", "history", INC, "--values", "--limit", "2")
+    blamed = records.ok("record", "blame", INC)
+
+    assert [line.split()[0] for line in told.out.splitlines()] == ["n", "3", "2", "…"]
+    assert re.search(r"3 .* put +status +2 +2 +seen status@1", told.out)
+    assert re.search(r"2 .* put +status +1 +1 +under remediation, epoch 1", told.out)
+    assert f"more: baton record history {INC} --values --before 2" in told.out
+    assert re.search(r"status +2 +person:\S+ +\S+ +put +3", blamed.out)
+    assert re.search(r"remediation +1 +person:\S+ +\S+ +claim +1", blamed.out)
+    assert set(records.json("record", "blame", INC)["fields"]) == {"status", "remediation"}
+
+
+def test_a_deleted_record_keeps_its_history_and_goes_on_from_its_versions(records: Baton) -> None:
+    records.ok("record", "put", INC, "status", "1")
+
+    deleted = records.ok("record", "delete", INC)
+
+    assert deleted.out == f"{INC} is deleted, at version 2\n"
+    assert records("record", "get", INC).code == Exit.NOT_FOUND
+    assert "put" in records.ok("record", "history", INC).out
+    assert records.json("record", "put", INC, "status", "2")["version"] > 1
+
+
+def test_what_happens_to_a_record_is_followed_as_it_happens(records: Baton) -> None:
+    records.ok("record", "put", INC, "status", "1")
+    watching = subprocess.Popen(
+        [str(BATON), "record", "watch", INC, "status", "--count", "2", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert watching.stderr is not None
+    assert watching.stderr.readline() == f"watching {INC} status\n"
+
+    records.ok("record", "put", INC, "status", "2")
+    records.ok("record", "append", INC, "actions", "1")
+    records.ok("record", "put", INC, "status", "3")
+    out, _ = watching.communicate(timeout=60)
+
+    events = [json.loads(line) for line in out.splitlines()]
+    assert watching.returncode == Exit.OK
+    assert [(each["record"], each["field"], each["version"]) for each in events] == [
+        (INC, "status", 2),
+        (INC, "status", 3),
+    ]
