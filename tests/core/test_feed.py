@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from batonpass.core.classes import FieldSpec, RecordClass, Role, RoleName
 from batonpass.core.errors import Invalid, Resync
-from batonpass.core.feed import Gap, Position, QueueScope, StoredEvent, Topic, is_position, parse_position, readable
+from batonpass.core.feed import (
+    EveryRecord,
+    Gap,
+    Position,
+    QueueScope,
+    StoredEvent,
+    Topic,
+    is_position,
+    parse_position,
+    readable,
+    shown_to,
+)
 from batonpass.core.ids import Instant
+from batonpass.core.records import ClassName, FieldKind, FieldName, Identity
 
 INCARNATION = "0123456789abcdef0123456789abcdef"
 
@@ -114,3 +129,60 @@ def test_time_passes_for_the_projects_in_which_something_ended() -> None:
     assert QueueScope(frozenset({"web", "shop"})).passes(None), "a day has begun"
     assert QueueScope().passes({"mail"})
     assert not QueueScope().passes(())
+
+
+# --- records ---------------------------------------------------------------------------------------------------------
+
+
+def of_record(
+    kind: str = "record.put", *, field: str | None = "status", record: str = "incidents/inc-1"
+) -> StoredEvent:
+    return replace(event(kind, node=None, project=None), record=record, field=field, version=1)
+
+
+def incidents(*read: str) -> dict[ClassName, RecordClass]:
+    fields = {FieldName(name): FieldSpec(FieldKind.REGISTER) for name in ("status", "facts")}
+    role = Role(("apikey:r/*",), read=frozenset(map(FieldName, read)))
+    name = ClassName("incidents")
+    return {name: RecordClass(name, fields, {RoleName("readers"): role})}
+
+
+def test_what_happens_to_a_record_changes_nothing_in_the_queue_and_time_nothing_for_its_readers() -> None:
+    claimed = of_record("lease.claimed", field="remediation")
+
+    assert not QueueScope().takes(claimed)
+    assert not QueueScope(frozenset({"web"})).takes(claimed)
+    assert EveryRecord().takes(claimed)
+    assert not EveryRecord().takes(event("lease.claimed"))
+    assert not EveryRecord().passes(None)
+
+
+def test_a_topic_of_records_is_a_record_a_class_or_a_field() -> None:
+    assert Topic(record="incidents/inc-1", field=FieldName("status")).takes(of_record())
+    assert Topic(record_class=ClassName("incidents"), kinds=("record",)).takes(of_record())
+    assert not Topic(record="incidents/inc-2").takes(of_record())
+    assert not Topic(record_class=ClassName("incident")).takes(of_record())
+    assert not Topic(field=FieldName("facts")).takes(of_record())
+    assert not Topic(record_class=ClassName("incidents")).takes(event())
+    assert not Topic(kinds=("node",)).takes(of_record())
+
+
+@pytest.mark.parametrize(
+    "viewer, read, shown",
+    [
+        ("apikey:r/1", ("status",), {"status", None}),
+        ("apikey:r/1", ("*",), {"status", "facts", None}),
+        ("apikey:r/1", (), set()),
+        ("apikey:q/1", ("*",), set()),
+    ],
+)
+def test_of_a_record_is_shown_what_may_be_read_and_of_the_whole_of_it_to_who_may_read_anything(
+    viewer: str, read: tuple[str, ...], shown: set[str | None]
+) -> None:
+    classes = incidents(*read)
+
+    assert {
+        f for f in ("status", "facts", "gone", None) if shown_to(of_record(field=f), Identity(viewer), classes)
+    } == shown
+    assert not shown_to(of_record(record="pages/p-1"), Identity(viewer), classes), "a class that is not there"
+    assert shown_to(event(), Identity(viewer), {}), "of a node, everything to everybody"
