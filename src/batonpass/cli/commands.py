@@ -106,6 +106,14 @@ GROUPS: Final[dict[str, tuple[Command, ...]]] = {
         Command("take", "leases:take", "End the lease on a node, whoever has it, and claim it yourself."),
         Command("leases", "leases:leases", "List who holds what, and for how long."),
     ),
+    "Records": (
+        Command("record", "records:app", "Records: read and write their fields, and claim their tasks."),
+        Command(
+            "sidecar",
+            "sidecar:sidecar",
+            "Hold a record's task while COMMAND works, and write to the record what it prints.",
+        ),
+    ),
     "Work": (
         Command(
             "work",
