@@ -86,11 +86,15 @@ class Records:
         """Read a record's fields, of those that the caller may read all or the ones named."""
         return record_of(self.client.send(record_calls.get(record, fields=fields)))
 
-    def list(self, record_class: str, *, free: str | None = None, page_size: int | None = None) -> Iterator[Record]:
-        """Yield a class's records by id, with `free` those whose task of that name nobody has; page after page."""
+    def list(
+        self, record_class: str, *, free: str | None = None, holder: str | None = None, page_size: int | None = None
+    ) -> Iterator[Record]:
+        """Yield a class's records by id, page after page; `record_calls.page` says which."""
         after = None
         while True:
-            page = self.client.send(record_calls.page(record_class, free=free, limit=page_size, after=after))
+            page = self.client.send(
+                record_calls.page(record_class, free=free, holder=holder, limit=page_size, after=after)
+            )
             yield from map(record_of, page.records)
             after = page.next
             if after is None:

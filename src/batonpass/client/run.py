@@ -274,7 +274,7 @@ class _Loop:
     def broke_off(self, task: HeldTask, error: Exception) -> None:
         """Count a task that did not come to its end, and keep what the handler raised if it is to be raised."""
         if task.lost is not None:
-            log.warning("run.lost", exc_info=error, extra=_about(task))
+            log.warning("run.lost", extra={**_about(task), "why": task.lost.why})
             self.tally = replace(self.tally, lost=self.tally.lost + 1)
             return
         log.error("run.failed", exc_info=error, extra=_about(task))
