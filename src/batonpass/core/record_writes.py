@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import Final
 
 from batonpass.core.classes import FieldSpec, RecordClass
-from batonpass.core.errors import CapReached, Invalid, NotFound, ScopeDenied, TooLarge
+from batonpass.core.errors import CapReached, Invalid, NotFound, NotTaskField, ScopeDenied, TooLarge
 from batonpass.core.identity import Principal
 from batonpass.core.premises import BasedOn
 from batonpass.core.records import FieldKind, FieldName, Identity, identity_of
@@ -171,6 +171,19 @@ def require_writable(kind: RecordClass, principal: Principal, write: Write) -> F
     if takes is not write.verb:
         instead = f"its verb is {takes}" if takes is not None else "it is claimed, not written"
         raise Invalid(f"{write.field}: {_a(spec.kind)} takes no {write.verb}; {instead}", field=write.field)
+    return spec
+
+
+def require_claimable(kind: RecordClass, principal: Principal, name: FieldName) -> FieldSpec:
+    """Return the task `name`; raise as `require_readable` does, or `NotTaskField`, or `ScopeDenied` for no claims."""
+    spec = require_readable(kind, principal, name)
+    if spec.kind is not FieldKind.TASK:
+        raise NotTaskField(
+            f"{name}: {_a(spec.kind)} holds a value; only a task is claimed, renewed and released", field=name
+        )
+    identity = identity_of(principal.id)
+    if not kind.may_claim(identity, name):
+        raise ScopeDenied(f"no role of the class {kind.name} lets {identity} claim {name}", field=name)
     return spec
 
 

@@ -147,9 +147,14 @@ class Policies:
 # --- reading and writing -----------------------------------------------------------------------------------------
 
 
+def asked(resources: Iterable[Resource]) -> Statement:
+    """Ask for the rows of `resources` as committed; see `leases_of`."""
+    return q("leases.of", resources=as_json(sorted(resources)))
+
+
 async def leases_of(tx: Reader, resources: Iterable[Resource]) -> dict[Resource, Lease]:
     """Return the rows of `resources` as committed; for views only."""
-    (rows,) = await tx.fetch(q("leases.of", resources=as_json(sorted(resources))))
+    (rows,) = await tx.fetch(asked(resources))
     return {lease.resource: lease for lease in map(lease_row, rows)}
 
 

@@ -258,9 +258,10 @@ class _Board:
     def _answer_task(self, position: int, ask: Ask) -> Outcome | Alone:
         """Decide what is asked about a record's task: by its class first, which says who may ask (D35)."""
         request = ask.request
-        terms = self.tasks.terms(ask)
-        if isinstance(terms, BatonError):
-            return terms
+        try:
+            terms = self.tasks.terms(ask)
+        except BatonError as refusal:
+            return refusal
         lease = self._row(request.resource)
         if self.tasks.must_wait(ask) or self._is_elsewhere(ask) or (lease is None and ask.may_begin):
             assert not self.tasks.alone, "alone, whatever is needed was waited for or made"

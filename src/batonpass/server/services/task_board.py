@@ -22,17 +22,18 @@ from datetime import timedelta
 from typing import Final
 
 from batonpass.core.classes import RecordClass
-from batonpass.core.errors import BatonError, Invalid, NotFound, NotTaskField, ScopeDenied
+from batonpass.core.errors import Invalid, StalePremise
 from batonpass.core.ids import Instant, Resource
 from batonpass.core.leases import Granted, Happened, LockedLease, Verb
 from batonpass.core.policy import Policy
 from batonpass.core.premises import BasedOn, broken_among, stale_premise
-from batonpass.core.records import LEASE_S_MAX, ClassName, FieldKind, FieldName, RecordPath, identity_of, task_of
+from batonpass.core.record_writes import require_claimable, require_may_name
+from batonpass.core.records import LEASE_S_MAX, ClassName, FieldName, RecordPath, identity_of, task_of
 from batonpass.core.values import value
 from batonpass.server.services.asks import Ask
-from batonpass.server.services.classes import Classes
-from batonpass.store import classes, records
-from batonpass.store.base import Row, Statement, Tx
+from batonpass.server.services.classes import Classes, require_class
+from batonpass.store import classes, leases, records
+from batonpass.store.base import Retry, Row, Statement, Tx
 from batonpass.store.records import LockedRecord, LogEntry
 
 _VERBS: Final = {
@@ -64,21 +65,19 @@ class TaskBoard:
     rows: dict[RecordPath, LockedRecord] = field(default_factory=dict)
     entries: list[LogEntry] = field(default_factory=list)
 
-    def terms(self, ask: Ask) -> Terms | BatonError:
-        """Return what `ask` is decided by, or why its caller may not ask it (D35)."""
+    def terms(self, ask: Ask) -> Terms:
+        """Return what `ask` is decided by; raise why its caller may not ask it (D35), or why it is for no length."""
         path, name = task_of(ask.request.resource)
-        found = self.classes.get(path.record_class)
-        if found is None:
-            return NotFound(f"{path.record_class}: no such class", field="class")
-        kind, version = found
-        if (refusal := _refusal(kind, ask, name)) is not None:
-            return refusal
+        kind, version = require_class(path.record_class, self.classes)
+        spec = require_claimable(kind, ask.request.principal, name)
+        if ask.fences.based_on is not None:
+            require_may_name(kind, ask.request.principal, ask.fences.based_on)
         if ask.request.verb is Verb.RELEASE:
             return Terms(version, Policy())
-        lease_s = ask.lease_s if ask.lease_s is not None else kind.fields[name].lease_s
+        lease_s = ask.lease_s if ask.lease_s is not None else spec.lease_s
         if lease_s is None:
-            return Invalid(
-                f"lease_seconds: required: {path.record_class} says of {name} no lease of its own",
+            raise Invalid(
+                f"lease_seconds: required: the class {kind.name} says of {name} no lease of its own",
                 field="lease_seconds",
             )
         return Terms(version, _policy(lease_s))
@@ -92,13 +91,13 @@ class TaskBoard:
         path, _ = task_of(resource)
         return self.rows.get(path) or self.before.get(path)
 
-    def stale(self, ask: Ask, leases: Mapping[Resource, LockedLease]) -> BatonError | None:
+    def stale(self, ask: Ask, held: Mapping[Resource, LockedLease]) -> StalePremise | None:
         """Return the refusal of an ask whose premises do not hold (D33)."""
         based_on = ask.fences.based_on
         if based_on is None:
             return None
         versions = self.versions.get(ask.request.resource, {})
-        broken = broken_among(based_on, leases=leases, versions=versions, principal=ask.request.principal)
+        broken = broken_among(based_on, leases=held, versions=versions, principal=ask.request.principal)
         return stale_premise(broken) if broken else None
 
     def note(self, ask: Ask, terms: Terms, before: LockedLease, granted: Granted, *, now: Instant) -> None:
@@ -137,20 +136,29 @@ def asked(tasks: Sequence[Ask], *, alone: bool) -> list[Statement]:
         classes.versions_asked(names),
         *([records.created_asked(paths)] if makes else []),
         records.locked_asked(paths, skip_locked=not alone),
-        *(records.versions_asked(read.record, read.read_fields(())) for _, read in _premises(tasks)),
+        *(statement for _, based_on in _premises(tasks) for statement in _premises_asked(based_on)),
     ]
 
 
 async def read(
     tx: Tx, found: Classes, tasks: Sequence[Ask], answers: Sequence[Sequence[Row]], *, alone: bool
 ) -> TaskBoard:
-    """Return the board of `tasks`, from the answers to `asked`; a class that is not known yet is read."""
-    read_premises = _premises(tasks)
-    head, tail = answers[: len(answers) - len(read_premises)], answers[len(answers) - len(read_premises) :]
+    """Return the board of `tasks`, from the answers to `asked`; a class that is not known yet is read.
+
+    Raises `Retry` if a task that a premise names was claimed for the first
+    time after its lease row was looked for, and found missing.
+    """
+    head = len(answers) - sum(len(_premises_asked(based_on)) for _, based_on in _premises(tasks))
+    said = iter(answers[head:])
+    versions = {}
+    for resource, _ in _premises(tasks):
+        versions[resource], standing = records.versions(next(said)), next(said)
+        if alone and any(row[0] not in tx.locked for row in standing):
+            raise Retry(f"{resource}: a task it is based on was claimed for the first time meanwhile")
     return TaskBoard(
-        classes=await found.of_versions(tx, head[1]),
-        before=records.locked(head[-1]),
-        versions={resource: records.versions(rows) for (resource, _), rows in zip(read_premises, tail, strict=True)},
+        classes=await found.of_versions(tx, answers[1]),
+        before=records.locked(answers[head - 1]),
+        versions=versions,
         alone=alone,
     )
 
@@ -161,29 +169,15 @@ def _premises(tasks: Sequence[Ask]) -> list[tuple[Resource, BasedOn]]:
     return [(resource, based_on) for resource, based_on in named if based_on is not None and based_on.read_fields(())]
 
 
-def _refusal(kind: RecordClass, ask: Ask, name: FieldName) -> BatonError | None:
-    """Return why the class does not let the caller claim `name`, or declare its premises, which is reading (D33)."""
-    identity = identity_of(ask.request.principal.id)
-    if not kind.has_role(identity):
-        return ScopeDenied(f"no role of {kind.name} is for {identity}", field=name)
-    if name not in kind.fields:
-        return NotFound(f"{kind.name} has no field {name}; it has {', '.join(sorted(kind.fields))}", field=name)
-    if not kind.may_read(identity, name):
-        return ScopeDenied(f"no role of {kind.name} lets {identity} read {name}", field=name)
-    if kind.fields[name].kind is not FieldKind.TASK:
-        return NotTaskField(
-            f"{name} is a {kind.fields[name].kind} of {kind.name}; only a task is claimed, renewed and released",
-            field=name,
-        )
-    if not kind.may_claim(identity, name):
-        return ScopeDenied(f"no role of {kind.name} lets {identity} claim {name}", field=name)
-    for premise in ask.fences.based_on.premises if ask.fences.based_on is not None else ():
-        if premise.field in kind.fields and not kind.may_read(identity, premise.field):
-            return ScopeDenied(
-                f"no role of {kind.name} lets {identity} read {premise.field}, so it is no premise of theirs",
-                field=premise.field,
-            )
-    return None
+def _premises_asked(based_on: BasedOn) -> tuple[Statement, Statement]:
+    """Ask what `based_on` is compared with besides locked leases, and which leases there are under the record's lock.
+
+    A task has no row before its first claim, so there may be one by now; who makes one locks the record after it.
+    """
+    return (
+        records.versions_asked(based_on.record, based_on.read_fields(())),
+        leases.asked(based_on.resources),
+    )
 
 
 def _policy(lease_s: int) -> Policy:
