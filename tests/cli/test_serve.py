@@ -10,9 +10,10 @@ import sqlite3
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 import httpx
 import pytest
@@ -235,3 +236,97 @@ def test_half_an_issuer_is_refused_before_anything_is_served(
     ran = baton("serve", "--port", "0", "--db", sqlite_url, *options)
     assert ran.code != 0
     assert ran.err.startswith(f"baton: {named}")
+
+
+# --- classes that a server is started with ---------------------------------------------------------------------------
+
+NOTES: Final = (
+    'name: notes\nfields: {a: {type: register}}\nroles: {r: {identities: ["person:*"], read: "*", write: "*"}}\n'
+)
+
+
+@pytest.fixture
+def classes(tmp_path: Path) -> Path:
+    """Return a folder with one class in it, and with what is none of its business."""
+    folder = tmp_path / "classes"
+    (folder / "more").mkdir(parents=True)
+    (folder / "notes.yaml").write_text(NOTES)
+    (folder / ".hidden.yaml").write_text("nothing")
+    (folder / "README.md").write_text("# Ours")
+    return folder
+
+
+def test_a_folder_of_classes_is_applied_before_connections_are_taken(
+    baton: Baton, sqlite_url: str, classes: Path
+) -> None:
+    token = baton.json("init", "--db", sqlite_url)["token"]
+
+    with serving("--db", sqlite_url, "--classes", str(classes)) as (_, url), Client(url, token) as client:
+        first = client.get_class("notes")
+    with serving("--db", sqlite_url, environ={"BATON_CLASSES": str(classes)}) as (_, url), Client(url, token) as client:
+        second = client.get_class("notes")
+
+    assert (first.version, first.applied_by) == (1, "system")
+    assert second == first
+
+
+def test_servers_that_start_at_once_with_the_same_classes_make_one_version(
+    baton: Baton, database_url: str, classes: Path
+) -> None:
+    token = baton.json("init", "--db", database_url)["token"]
+    command = [str(BATON), "serve", "--port", "0", "--json", "--db", database_url, "--classes", str(classes)]
+
+    with ExitStack() as stack:
+        started = [stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True)) for _ in range(2)]
+        for process in started:
+            stack.callback(process.kill)
+        urls = [json.loads(process.stdout.readline())["url"] for process in started if process.stdout is not None]
+        for url in urls:
+            with Client(url, token) as client:
+                assert client.get_class("notes").latest == 1
+
+    assert len(urls) == len(started)
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ("name: b\nfields: {}\n", "class b: no-fields: fields: a class has at least one"),
+        (NOTES, "class notes stands in "),
+    ],
+    ids=["wrong", "twice"],
+)
+def test_a_wrong_class_stops_the_start_before_the_database_is_opened(
+    baton: Baton, classes: Path, text: str, said: str
+) -> None:
+    (classes / "b.yaml").write_text(text)
+
+    ran = baton("serve", "--port", "0", "--db", f"sqlite:///{classes}/new.db", "--classes", str(classes))
+
+    assert (ran.code, said in ran.err, (classes / "new.db").exists()) == (1, True, False), ran.err
+
+
+def test_a_class_that_would_take_away_what_records_hold_stops_the_start_and_none_of_the_folder_is_applied(
+    baton: Baton, sqlite_url: str, classes: Path
+) -> None:
+    token = baton.json("init", "--db", sqlite_url)["token"]
+    with serving("--db", sqlite_url, "--classes", str(classes)) as (_, url), Client(url, token) as client:
+        client.records.put("notes/one", "a", 1)
+    (classes / "a.yaml").write_text("name: a\nfields: {b: {type: task}}\n")
+    (classes / "notes.yaml").write_text("name: notes\nfields: {b: {type: task}}\n")
+
+    ran = baton("serve", "--port", "0", "--db", sqlite_url, "--classes", str(classes))
+
+    assert ran.code == 1
+    assert ran.err.startswith("baton: class notes: field a: field-holds-data: 1 record has data in it;")
+    with serving("--db", sqlite_url) as (_, url), Client(url, token) as client:
+        assert [each.record_class for each in client.list_classes().classes] == ["notes"]
+
+
+@pytest.mark.parametrize("folder", ["nowhere", "more"])
+def test_a_folder_without_classes_is_a_mistake(baton: Baton, sqlite_url: str, classes: Path, folder: str) -> None:
+    baton.ok("init", "--db", sqlite_url)
+
+    ran = baton("serve", "--port", "0", "--db", sqlite_url, "--classes", str(classes / folder))
+
+    assert (ran.code, ran.err.startswith(f"baton: classes: {classes / folder}: ")) == (1, True)
