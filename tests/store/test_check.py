@@ -72,6 +72,26 @@ DAMAGE: Final[dict[str, tuple[str, str, str]]] = {
         FREE,
         "web@abcdef1 is found by its hash, and not carried",
     ),
+    "record_classes": (
+        "UPDATE records SET class_version = 7 WHERE id = 'inc-1'",
+        "incidents/inc-1",
+        "was written under version 7 of incidents, which is not there",
+    ),
+    "record_parts": (
+        "INSERT INTO record_fields (class, id, field, version) VALUES ('incidents', 'inc-9', 'status', 1)",
+        "incidents/inc-9",
+        "is no record, and has the field status",
+    ),
+    "record_items": (
+        "DELETE FROM record_items WHERE n = 0",
+        "incidents/inc-1#actions",
+        "says 2 items and has 1, the last is number 1",
+    ),
+    "record_versions": (
+        "UPDATE record_fields SET version = 0 WHERE field = 'status' AND id = 'inc-1'",
+        "incidents/inc-1#status",
+        "a version 1 is told, and it is at 0: history has gone back",
+    ),
     "token_secrets": (
         f"UPDATE tokens SET label = '{SECRET}' WHERE agent IS NULL AND person = 'person-pat'",
         "person-pat",

@@ -98,7 +98,7 @@ def test_all_rows_come_back_but_for_what_belongs_to_one_incarnation(case: Case) 
     report = case.restored()
 
     after = contents(case.target)
-    ended = {"leases", "run_tenures", "idempotency_keys", "incarnations"}
+    ended = {"leases", "records", "record_fields", "run_tenures", "idempotency_keys", "incarnations"}
     assert {name: rows for name, rows in after.items() if name not in ended} == {
         name: rows for name, rows in before.items() if name not in ended
     }
@@ -132,6 +132,17 @@ def test_every_tenure_has_ended_and_epochs_and_versions_are_past_any_that_can_ha
         assert [*row[9:12], *row[13:16]] == [None] * 6
     assert before[TAKEN_OVER][15] == "agent-mill"
     assert before[CLAIMED][13]
+
+
+def test_versions_of_records_and_fields_are_past_any_that_can_have_been_given(case: Case) -> None:
+    before = contents(case.original.url)
+
+    case.restored()
+
+    after = contents(case.target)
+    for table, version in (("records", 3), ("record_fields", 3)):
+        assert before[table]
+        assert after[table] == [(*row[:version], row[version] + JUMP, *row[version + 1 :]) for row in before[table]]
 
 
 def test_what_was_held_before_is_refused_afterwards_and_epochs_never_repeat(case: Case) -> None:

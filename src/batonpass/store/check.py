@@ -119,6 +119,26 @@ INVARIANTS: Final = (
     ),
     Invariant("commits", "the commits that are found by their hash are those that nodes carry", "{1} {2}"),
     Invariant(
+        "record_classes",
+        "a record was written under a version of its class that is there",
+        "was written under version {2} of {1}, which is not there",
+    ),
+    Invariant(
+        "record_parts", "every field, item, claim and entry of history belongs to a record", "is no record, and has {1}"
+    ),
+    Invariant(
+        "record_items",
+        "an append has as many items as it says, numbered without a gap",
+        "says {1} items and has {2}, the last is number {3}",
+    ),
+    Invariant(
+        "record_versions",
+        "no entry of history tells a later version of a record or field than it has (D32)",
+        "{1} {2} is told, and it is at {3}: history has gone back",
+        "a copy was put back by hand: back this up, and restore the backup with `baton db restore`, which begins a new"
+        " incarnation",
+    ),
+    Invariant(
         "token_secrets",
         "of a token only the SHA-256 is kept",
         "a token made at {1} is kept as {2} characters that are not only a hash",

@@ -223,6 +223,8 @@ def _begin_anew(session: Session, later: Iterable[Migration], *, before: str, cl
     later = tuple(later)
     migrate.apply(session, later)
     session.ask("operations.end_tenures", jump=EPOCH_JUMP)
+    session.ask("operations.jump_records", jump=EPOCH_JUMP)
+    session.ask("operations.jump_fields", jump=EPOCH_JUMP)
     session.ask("operations.forget_working_sets")
     session.ask("operations.forget_replies")
     migrate.begin_incarnation(session, clock, why="restored")

@@ -162,6 +162,66 @@ WHERE text ~ 'bat_(pat|agt|key)_[A-Za-z0-9_-]{43}'
 ORDER BY place
 LIMIT :most::bigint;
 
+-- name: record_classes(most)
+-- Records written under a version of a class that is not there.
+SELECT r.class || '/' || r.id, r.class, r.class_version FROM records r
+WHERE r.version > 0 AND NOT EXISTS (SELECT 1 FROM classes c WHERE c.name = r.class AND c.version = r.class_version)
+ORDER BY 1
+LIMIT :most::bigint;
+
+-- name: record_parts(most)
+-- Fields, items, entries of history and claimed tasks of which there is no record.
+SELECT DISTINCT path, what FROM (
+    SELECT f.class || '/' || f.id AS path, 'the field ' || f.field AS what FROM record_fields f
+    WHERE NOT EXISTS (SELECT 1 FROM records r WHERE r.class = f.class AND r.id = f.id)
+    UNION ALL
+    SELECT i.class || '/' || i.id, 'items of ' || i.field FROM record_items i
+    WHERE NOT EXISTS (SELECT 1 FROM record_fields f WHERE f.class = i.class AND f.id = i.id AND f.field = i.field)
+    UNION ALL
+    SELECT h.class || '/' || h.id, 'history' FROM record_log h
+    WHERE NOT EXISTS (SELECT 1 FROM records r WHERE r.class = h.class AND r.id = h.id)
+    UNION ALL
+    SELECT l.path, 'a task that was claimed' FROM (
+        SELECT split_part(substr(resource, 8), '#', 1) AS path FROM leases
+        WHERE version > 0 AND resource >= 'record:' AND resource < 'record;'
+    ) AS l
+    WHERE NOT EXISTS (SELECT 1 FROM records r WHERE r.class = split_part(l.path, '/', 1) AND r.id = split_part(l.path, '/', 2))
+) AS parts
+ORDER BY path, what
+LIMIT :most::bigint;
+
+-- name: record_items(most)
+-- Appends that do not have as many items as they say, numbered from 0.
+SELECT f.class || '/' || f.id || '#' || f.field, f.items, count(i.n), coalesce(max(i.n), -1) FROM record_fields f
+LEFT JOIN record_items i ON i.class = f.class AND i.id = f.id AND i.field = f.field
+GROUP BY f.class, f.id, f.field, f.items
+HAVING f.items <> count(i.n) OR f.items <> coalesce(max(i.n), -1) + 1
+ORDER BY 1
+LIMIT :most::bigint;
+
+-- name: record_versions(most)
+-- Records, and fields of them, of which history tells a later version or entry than they have.
+SELECT path, what, told, has FROM (
+    SELECT r.class || '/' || r.id AS path, 'a version' AS what, max(h.record_version) AS told, r.version AS has
+    FROM records r JOIN record_log h ON h.class = r.class AND h.id = r.id
+    GROUP BY r.class, r.id, r.version
+    UNION ALL
+    SELECT r.class || '/' || r.id, 'an entry', max(h.n), r.history_n
+    FROM records r JOIN record_log h ON h.class = r.class AND h.id = r.id
+    GROUP BY r.class, r.id, r.history_n
+    UNION ALL
+    SELECT f.class || '/' || f.id || '#' || f.field, 'a version', max(h.version), f.version
+    FROM record_fields f JOIN record_log h ON h.class = f.class AND h.id = f.id AND h.field = f.field
+    GROUP BY f.class, f.id, f.field, f.version
+    UNION ALL
+    SELECT h.class || '/' || h.id || '#' || h.field, 'a version', max(h.version), l.version
+    FROM record_log h JOIN leases l ON l.resource = 'record:' || h.class || '/' || h.id || '#' || h.field
+    GROUP BY h.class, h.id, h.field, l.version
+) AS versions
+WHERE told > has
+ORDER BY path, what
+LIMIT :most::bigint;
+
 -- name: verdicts(after, most)
 -- Nodes by id, with what was kept of core's verdicts on them when they were written.
 SELECT id, dead, resolving, queueable, rank FROM nodes WHERE id > :after ORDER BY id LIMIT :most::bigint;

@@ -50,6 +50,14 @@ UPDATE leases SET
     epoch = epoch + :jump, version = version + :jump, claimed_at = NULL, granted_at = NULL, expires_at = NULL,
     run_token = NULL, acquired_under = NULL, taken_from = NULL, provisional = 0;
 
+-- name: jump_records(jump)!
+-- The versions of records beyond any that lost history may have given out, as those of their tasks (D32, D46).
+UPDATE records SET version = version + :jump;
+
+-- name: jump_fields(jump)!
+-- And those of their registers and appends.
+UPDATE record_fields SET version = version + :jump;
+
 -- name: forget_working_sets()!
 -- No run has acquired anything in this incarnation yet (D2b).
 DELETE FROM run_tenures;
