@@ -1,1 +1,1 @@
-"""The client: typed calls, one sender, heartbeat, leases as context managers."""
+"""The client: typed calls, one sender, heartbeat, leases and tasks as context managers, agents as a loop."""
