@@ -18,9 +18,9 @@ from starlette.types import Receive, Scope, Send
 from batonpass.core.errors import Invalid
 from batonpass.core.ids import Instant
 from batonpass.server.http.call import Call
-from batonpass.server.services.choosing import Taken, Wish
+from batonpass.server.services.choosing import Choice, Taken, Wish
 from batonpass.server.services.feed import Feed, Place
-from batonpass.server.services.lines import Waiter
+from batonpass.server.services.lines import Found, Launched, Waiter
 from batonpass.wire.events import STREAM, WAIT_S_MAX
 
 SECONDS_DIGITS_MAX: Final = 4
@@ -115,19 +115,22 @@ async def when_changed(call: Call, project: str | None, read: Callable[[], Await
 
 
 async def when_there(
-    call: Call, wish: Wish, attempt: Callable[[], Awaitable[Taken | None]], *, within_s: int
+    call: Call, wish: Wish, attempt: Callable[[], Awaitable[Choice]], *, within_s: int
 ) -> tuple[Taken | None, int]:
     """Return what `attempt` takes for `wish`: at once, or in line with the others as soon as there is something.
 
     And how long the request had waited when the last try began, in milliseconds: what a lease lasts counts from there.
     """
     if not within_s:
-        return await attempt(), 0
+        return (await attempt()).taken, 0
     timed = _Timed(call, attempt)
     async with place_of(call.services.feed, call.request.receive) as place:
         scope = await call.services.queue.scope(wish.project)
         key = (call.principal.id, wish.accept, wish.types, wish.exclude, wish.candidates)
-        waiter = Waiter(call.principal.id, key, timed, place)
+        part = wish.part if wish.candidates is None else None
+        session = wish.session or call.principal.session
+        launch = Launched(call.principal.id, session) if wish.dispatch is not None else None
+        waiter = Waiter(call.principal.id, key, timed, place, part=part, launch=launch)
         taken = await call.services.lines.take(scope, waiter, within_s=within_s)
     return taken, timed.waited_ms
 
@@ -140,16 +143,17 @@ async def require_known_still(call: Call) -> None:
 class _Timed:
     """An attempt that knows how long after it was made it was last begun."""
 
-    def __init__(self, call: Call, attempt: Callable[[], Awaitable[Taken | None]]) -> None:
+    def __init__(self, call: Call, attempt: Callable[[], Awaitable[Choice]]) -> None:
         self._call = call
         self._attempt = attempt
         self._made_s = time.monotonic()
         self.waited_ms = 0
 
-    async def __call__(self) -> Taken | None:
+    async def __call__(self) -> Found[Taken]:
         self.waited_ms = int((time.monotonic() - self._made_s) * 1000)
         await require_known_still(self._call)
-        return await self._attempt()
+        choice = await self._attempt()
+        return Found(choice.taken, choice.rest)
 
 
 async def _until_gone(receive: Receive) -> None:

@@ -53,6 +53,10 @@ AGAINST_THE_ITEM: Final = (InvalidNode, NotReady, NotFound, AlreadyClaimed, Leas
 TAKEN_FROM: Final = {Accept.READY: (Ready.AGENT,), Accept.OPEN: (Ready.AGENT, Ready.UNTRIAGED)}
 
 
+Part = tuple[str | None, Accept, tuple[str, ...] | None]
+"""Which part of the queue a wish is about: project, acceptance and types."""
+
+
 @dataclass(frozen=True, slots=True)
 class Wish:
     """What a worker would take. With `candidates` it takes the first of those still free, in their order."""
@@ -64,6 +68,11 @@ class Wish:
     candidates: tuple[NodeId, ...] | None = None
     session: str | None = None
     dispatch: str | None = None
+
+    @property
+    def part(self) -> Part:
+        """Return the part of the queue it is about."""
+        return self.project, self.accept, self.types
 
     def launch_of(self, taker: Principal) -> Launch:
         """Return the holder and its launch's nonce, empty without one."""
@@ -82,6 +91,19 @@ class Taken:
 
     item: Item
     done: Done
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a call of `next` took, if anything, and whether it left something.
+
+    Without `rest` there was nothing else in its part of the queue, for
+    anybody: nor for those who would take other items, or have some routed to
+    them. Only what is reserved, which is for its holder alone, isn't counted.
+    """
+
+    taken: Taken | None
+    rest: bool = True
 
 
 class Chooser:

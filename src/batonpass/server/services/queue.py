@@ -7,7 +7,7 @@ from batonpass.core.identity import Principal
 from batonpass.core.ids import NodeId
 from batonpass.core.why import Explanation
 from batonpass.server.services.change import Caller, require_writer
-from batonpass.server.services.choosing import Taken, Wish
+from batonpass.server.services.choosing import Choice, Wish
 from batonpass.server.services.paging import Page, View, read_page
 from batonpass.server.services.taking import Taking
 from batonpass.server.services.why import read_why
@@ -43,8 +43,8 @@ class Queue:
         async with self._store.read() as tx:
             return await read_why(tx, asker, node)
 
-    async def next(self, caller: Caller, wish: Wish) -> Taken | None:
-        """Choose the best item the caller may take and claim it, or return None when there is none.
+    async def next(self, caller: Caller, wish: Wish) -> Choice:
+        """Choose the best item the caller may take and claim it, if there is one.
 
         The same live `dispatch` gets the same claim again, so a lost answer is
         asked for once more and costs nothing; the grant's horizon is a minute

@@ -24,14 +24,16 @@ from batonpass.core import points
 from batonpass.core.clock import moment
 from batonpass.core.errors import BatonError, Paused
 from batonpass.core.ids import Instant, NodeId, Resource
-from batonpass.core.queue import Accept, Candidate, Item
+from batonpass.core.queue import Candidate, Item
 from batonpass.core.ranking import day_number, lanes
 from batonpass.server.services.change import Caller
 from batonpass.server.services.choosing import (
     AGAINST_THE_ITEM,
     NEVER_TAKEN,
     TAKEN_FROM,
+    Choice,
     Chooser,
+    Part,
     Taken,
     Wish,
     ask_for,
@@ -52,9 +54,6 @@ SHOWN_FIRST: Final = 8
 SHOWN_AT_ONCE: Final = 32
 """How many items are judged by their facts at a time."""
 
-Part = tuple[str | None, Accept, tuple[str, ...] | None]
-"""Which part of the queue a wish is about: project, acceptance and types."""
-
 
 @dataclass(slots=True, eq=False)
 class Want:
@@ -66,6 +65,8 @@ class Want:
     pause: Paused | None = None
     at_last: bool = False
     """Whether it was shown what a pause keeps back: there is nothing else for it."""
+    rest: bool = True
+    """Whether the last look may have left something in its part of the queue."""
 
     @property
     def key(self) -> Hashable:
@@ -77,11 +78,6 @@ class Want:
         """Return which launch it is of."""
         return self.wish.launch_of(self.caller.principal)
 
-    @property
-    def part(self) -> Part:
-        """Return the part of the queue it is about."""
-        return self.wish.project, self.wish.accept, self.wish.types
-
     def takes(self, candidate: Candidate, now: Instant) -> bool:
         """Whether it may have this item, as far as its facts are known."""
         return self.wish.allows(candidate, self.caller.principal, now)
@@ -89,9 +85,12 @@ class Want:
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """What a call was shown and could not take, and the pause in the way if there is one."""
+    """What a call was shown and could not take, and the pause in the way if there is one.
 
-    node: NodeId
+    Without a node it was shown nothing, but another was shown in vain what this one may take.
+    """
+
+    node: NodeId | None
     pause: Paused | None = None
 
 
@@ -115,28 +114,29 @@ class Taking:
         """Return how many calls wait for the next set."""
         return self._queue.waiting
 
-    async def take(self, caller: Caller, wish: Wish) -> Taken | None:
-        """Return what the caller took, None when there was nothing; `Paused` when only a pause is in the way."""
+    async def take(self, caller: Caller, wish: Wish) -> Choice:
+        """Return what the caller took, or that there was nothing; `Paused` when only a pause is in the way."""
         want = Want(caller, wish)
-        while len(want.seen) < MISSES_MAX:
+        for _ in range(MISSES_MAX):
             (answer,) = await self._queue.submit([want])
             match answer:
                 case Missed(_, Paused() as pause) if want.at_last:
                     raise pause
                 case Missed(node, pause):
-                    want.seen.add(node)
+                    want.seen |= {node} if node is not None else set()
                     want.pause = pause or want.pause
                 case BatonError():
                     raise answer
                 case Taken():
-                    return answer
+                    return Choice(answer, want.rest)
                 case None if want.pause is not None:
                     raise want.pause
                 case None:
-                    return None
-        return await self._chooser.choose(caller, wish)
+                    return Choice(None, want.rest)
+        return Choice(await self._chooser.choose(caller, wish))
 
     async def _run_alone(self, want: Want) -> Taken | None:
+        want.rest = True
         return await self._chooser.choose(want.caller, want.wish)
 
     async def _run_set(self, wants: Sequence[Want]) -> list[Answer | Alone]:
@@ -146,6 +146,11 @@ class Taking:
             await points.areach("next.chosen")
             if shown.nodes:
                 answers |= await self._taken(shown.nodes)
+        left = {want.wish.part for want in shown.nodes if not isinstance(answers[want], Taken)}
+        for want in wants:
+            if want.wish.part in left:
+                want.rest = True
+                answers.setdefault(want, Missed(None))
         return [answers.get(want) for want in wants]
 
     @asynccontextmanager
@@ -231,7 +236,7 @@ class _Look:
             elif want.wish.candidates is not None:
                 await self._show_named(want, shown)
             else:
-                parts[want.part].append(want)
+                parts[want.wish.part].append(want)
         for part, some in parts.items():
             await self._show_part(part, some, shown)
         return shown
@@ -262,7 +267,10 @@ class _Look:
         size = max(len(waiting), SHOWN_FIRST)
         walk = await ranking.free_walk(self.tx, narrow, lanes(TAKEN_FROM[accept]), self.now, today=today, window=size)
         kept: list[NodeId] = []
-        while waiting and (rows := await walk.take(size)):
+        ended, read, given = False, 0, 0
+        while waiting and not ended:
+            rows = await walk.take(size)
+            ended, read = len(rows) < size, read + len(rows)
             size = max(len(waiting), SHOWN_AT_ONCE)
             rows = [row for row in rows if row.id not in self.taken]
             kept += [row.id for row in rows if self._paused(row.project)]
@@ -273,6 +281,9 @@ class _Look:
                 if want is not None:
                     self._give(want, node, shown)
                     waiting.remove(want)
+                    given += 1
+        for want in wants:
+            want.rest = not ended or read > given
         for want in waiting:
             self._give_last(want, kept, shown)
 
