@@ -234,7 +234,8 @@ def test_agents_side_by_side_take_each_task_once(world: World) -> None:
 
 
 def test_an_agent_that_waits_is_woken_by_what_comes(world: World) -> None:
-    mill, watch = world.agent("mill"), world.agent("other-watch")
+    """It has an API key, as agents outside of the graph do: that is enough for all that the loop asks."""
+    mill, watch = world.key("crew/worker-1"), world.agent("other-watch")
     waiting, stop = threading.Event(), threading.Event()
     handled: list[str] = []
 
@@ -244,13 +245,17 @@ def test_an_agent_that_waits_is_woken_by_what_comes(world: World) -> None:
 
     def handle(task: HeldTask) -> Finish:
         handled.append(str(task.path))
+        assert task.owner == "apikey:crew/worker-1"
+        task.save_checkpoint(len(handled))
         if len(handled) == 2:
             stop.set()
         return MITIGATED
 
     world.transport.on_answer = seen
     agent = threading.Thread(
-        target=run, args=[mill, CLASS, FIELD, handle], kwargs={"wanted": is_open, "stop": stop, "look_s": 600.0}
+        target=run,
+        args=[mill, CLASS, FIELD, handle],
+        kwargs={"wanted": is_open, "stop": stop, "look_s": 600.0, "checkpoint": "progress"},
     )
     agent.start()
     assert waiting.wait(WAIT_S_MAX)

@@ -28,9 +28,9 @@ INCIDENTS: Final[Mapping[str, object]] = {
         "actions_taken": {"type": "append", "cap": 100},
         "remediation": {"type": "task", "lease": "300s"},
     },
-    "roles": {"crew": {"identities": ["agent:*"], "read": "*", "write": "*", "claim": "*"}},
+    "roles": {"crew": {"identities": ["agent:*", "apikey:crew/*"], "read": "*", "write": "*", "claim": "*"}},
 }
-"""A class of records that every agent may do everything with."""
+"""A class of records that every agent, and every API key of the crew, may do everything with."""
 
 
 class LossyTransport(httpx.BaseTransport):
@@ -75,6 +75,10 @@ class World:
         admin = self.client()
         agent = admin.add_agent(label=label).id
         return self.client(admin.mint_standing_token(agent_id_for(agent), label="tests").token)
+
+    def key(self, name: str) -> Client:
+        """Return a client of a new API key."""
+        return self.client(self.client().mint_key(name).token)
 
     def lose_the_next_answer(self) -> None:
         """Let the next request be carried out, and its answer be lost."""
