@@ -56,9 +56,10 @@ class PointFailed(Exception):
 
 @dataclass(slots=True)
 class Door:
-    """Where the first arrival at a point waits until the test opens."""
+    """Where the first arrival at a point, or the `nth`, waits until the test opens."""
 
     name: str
+    nth: int = 1
     arrivals: int = 0
     _arrived: asyncio.Event = field(default_factory=asyncio.Event)
     _opened: asyncio.Event = field(default_factory=asyncio.Event)
@@ -72,18 +73,18 @@ class Door:
         self._opened.set()
 
     async def arrive(self) -> None:
-        """Wait here if nobody came before."""
+        """Wait here if just so many came before."""
         self.arrivals += 1
-        if self.arrivals == 1:
+        if self.arrivals == self.nth:
             self._arrived.set()
             await asyncio.wait_for(self._opened.wait(), WAIT_S_MAX)
 
 
 @asynccontextmanager
-async def held(name: str) -> AsyncIterator[Door]:
-    """Hold the first arrival at the asynchronous point `name`; the end of the block opens it."""
+async def held(name: str, *, nth: int = 1) -> AsyncIterator[Door]:
+    """Hold the `nth` arrival at the asynchronous point `name`; the end of the block opens it."""
     _require(name)
-    door = Door(name)
+    door = Door(name, nth)
     points.armed_async[name] = door.arrive
     try:
         yield door
