@@ -19,7 +19,7 @@ from batonpass.client.client import Client
 from batonpass.client.heartbeat import Heartbeat, boottime
 from batonpass.client.renewals import OneTask
 from batonpass.client.task import HeldTask, Loss
-from batonpass.core.errors import AlreadyClaimed, BatonError, Conflict
+from batonpass.core.errors import AlreadyClaimed, BatonError, Conflict, Unavailable
 from batonpass.core.ids import AgentId, Fence, HolderId
 from batonpass.core.records import FieldName, RecordPath
 from batonpass.wire.records import TaskReply
@@ -111,14 +111,17 @@ def _take_in_time(client: Client, wanted: Wanted, agent: AgentId | None, pause: 
     while True:
         try:
             return _take_once(client, wanted, agent)
-        except AlreadyClaimed as held:
+        except (AlreadyClaimed, Unavailable) as error:
             left_s = deadline_s - time.monotonic()
             if left_s <= 0:
                 raise
-            version = held.version
+            version = error.version if isinstance(error, AlreadyClaimed) else None
         began_s = time.monotonic()
-        wait_s = max(min(int(left_s), LOOK_S_MAX), 1)
-        client.send(record_calls.field(wanted.record, wanted.field, wait=wait_s, version=version, held=True))
+        if version is not None:
+            wait_s = max(min(int(left_s), LOOK_S_MAX), 1)
+            moved = record_calls.field(wanted.record, wanted.field, wait=wait_s, version=version, held=True)
+            with suppress(Unavailable):  # the next try finds out what became of the server
+                client.send(moved)
         if time.monotonic() - began_s < PAUSE_S:
             pause(min(PAUSE_S, left_s))
 

@@ -150,6 +150,14 @@ def run(client: Client, errand: Errand, world: World, *, owns_process: bool = Fa
         return attempt.see_through(told_to_end)
 
 
+@dataclass(frozen=True, slots=True)
+class _Over:
+    """How a child ended, and whether because we were told to end ourselves."""
+
+    exit: Exit
+    was_told: bool
+
+
 class _Run:
     """One child and its task."""
 
@@ -176,14 +184,15 @@ class _Run:
             scribe = self._scribe(heard)
             scribe.start()
             try:
-                ended = self._follow(child, scribe, told_to_end)
+                over = self._follow(child, scribe, told_to_end)
+                self._ended.set()
+                tally = scribe.finish()
             except BaseException:
                 child.stop(AT_ONCE)
                 self._ended.set()
                 self._holding.leave()
                 raise
-            self._ended.set()
-            return self._close(ended, scribe.finish(), was_stopped=told_to_end.is_set())
+            return self._close(over, tally)
 
     def _start(self, home: Path) -> tuple[Child, int]:
         document = msgspec.json.encode(self._given()) + b"\n"
@@ -239,11 +248,13 @@ class _Run:
             tell=self._world.tell,
         )
 
-    def _follow(self, child: Child, scribe: Scribe, told_to_end: threading.Event) -> Exit:
+    def _follow(self, child: Child, scribe: Scribe, told_to_end: threading.Event) -> _Over:
         """Return how the child ended, by itself or stopped; no process of the run is left then."""
         looked_at_s = time.monotonic()
+        was_told = False
         while (ended := child.wait(TICK_S)) is None:
-            if self._task.lost is not None or told_to_end.is_set() or scribe.failed:
+            was_told = told_to_end.is_set()
+            if self._task.lost is not None or was_told or scribe.failed:
                 break
             if time.monotonic() - looked_at_s >= LOOK_S:
                 child.crew.look()
@@ -251,12 +262,13 @@ class _Run:
         left = child.stop(self._errand.graces)
         if left:
             self._world.tell(f"{len(left)} processes of the command would not end, and live on")
-        return ended or child.wait(self._errand.graces.kill_s) or Exit(None, "SIGKILL")
+        ended = ended or child.wait(self._errand.graces.kill_s) or Exit(None, "SIGKILL")
+        return _Over(ended, was_told=was_told)
 
-    def _close(self, ended: Exit, tally: Tally, *, was_stopped: bool) -> Ending:
+    def _close(self, over: _Over, tally: Tally) -> Ending:
         """Give the task back, or leave it to its lease, and return how it all went."""
         why = self._settled()
-        is_good = ended == Exit(0) or was_stopped or self._errand.release_on_failure
+        is_good = over.exit == Exit(0) or over.was_told or self._errand.release_on_failure
         released = False
         if why is None and is_good and not tally.unwritten:
             released = self._give_back()
@@ -266,9 +278,9 @@ class _Run:
             record=str(self._task.path),
             field=self._task.field,
             epoch=self._task.epoch,
-            ended=How.LOST if why is not None else How.STOPPED if was_stopped else How.ENDED,
-            exit_code=ended.code,
-            signal=ended.signal,
+            ended=How.LOST if why is not None else How.STOPPED if over.was_told else How.ENDED,
+            exit_code=over.exit.code,
+            signal=over.exit.signal,
             written=tally.written,
             refused=tally.refused,
             unwritten=tally.unwritten,
@@ -322,12 +334,18 @@ def _tell_taken(holding: Holding, world: World) -> None:
 
 @contextmanager
 def _signals(told_to_end: threading.Event) -> Iterator[None]:
-    """Turn SIGINT, SIGTERM and SIGHUP into the mark `told_to_end`; a second one raises `KeyboardInterrupt`."""
+    """Turn SIGINT, SIGTERM and SIGHUP into the mark `told_to_end`; the second one raises `KeyboardInterrupt` as well.
+
+    No other does: what that begins, stopping the command at once, must not be stopped by a third.
+    """
+    count = 0
 
     def handle(_: int, __: FrameType | None) -> None:
-        if told_to_end.is_set():
-            raise KeyboardInterrupt
+        nonlocal count
+        count += 1
         told_to_end.set()
+        if count == 2:  # noqa: PLR2004 — the second
+            raise KeyboardInterrupt
 
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     if before[signal.SIGHUP] is signal.SIG_IGN:
