@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Final
@@ -59,6 +60,8 @@ class Issuer:
 
 
 NO_ISSUER: Final = Issuer()
+HISTORY_DAYS_MAX: Final = 36_500
+"""A hundred years: what is kept longer is kept for ever."""
 
 
 class Serving(msgspec.Struct):
@@ -76,6 +79,7 @@ def serve(
     listen_url: Annotated[str | None, Parameter(env_var=LISTEN_URL)] = None,
     issuer: Issuer = NO_ISSUER,
     classes: Annotated[Path | None, Parameter(env_var=CLASSES)] = None,
+    record_history_days: Annotated[int | None, Parameter(validator=Number(gte=1, lte=HISTORY_DAYS_MAX))] = None,
     json: Flag = False,
 ) -> int:
     """Serve a database over HTTP until SIGTERM or SIGINT.
@@ -93,6 +97,8 @@ def serve(
             then told to those who wait here at once.
         classes: a folder of class files, which are applied before connections are taken. One that is wrong, or that
             would take away what records hold, stops the start, and nothing is applied.
+        record_history_days: forget what was done to records after so many days, but for the last word on each field;
+            without it nothing of it is ever forgotten.
         json: say where as {"url", "pid"}.
 
     """
@@ -102,7 +108,16 @@ def serve(
         with config.changing(home):
             db = database_url(home)
     accounts = believed(issuer.jwt_issuer, issuer.jwt_audience, issuer.jwt_jwks)
-    serving = _serve(db, host, port, listen_url=listen_url, accounts=accounts, classes=wanted, as_json=json)
+    serving = _serve(
+        db,
+        host,
+        port,
+        listen_url=listen_url,
+        accounts=accounts,
+        classes=wanted,
+        record_history=timedelta(days=record_history_days) if record_history_days is not None else None,
+        as_json=json,
+    )
     return uvloop.run(serving)
 
 
@@ -153,6 +168,7 @@ async def _serve(
     listen_url: str | None,
     accounts: ServiceAccounts | None,
     classes: Sequence[RecordClass],
+    record_history: timedelta | None,
     as_json: bool,
 ) -> int:
     with _bind(host, port) as listening:
@@ -166,7 +182,7 @@ async def _serve(
             if (await services.status()).node_count == 0:
                 warn("nobody can use this database yet; make its first person: baton init --db URL")
             server = _Server(app, as_json=as_json)
-            house = asyncio.create_task(keep_house(store), name="house")
+            house = asyncio.create_task(keep_house(store, record_history=record_history), name="house")
             await server.serve([listening])
             house.cancel()
             await asyncio.gather(house, return_exceptions=True)

@@ -30,11 +30,7 @@ VALUE_DEPTH_MAX: Final = 100
 """How deep arrays and objects stand in each other in a value: more than some readers of JSON take is of no use."""
 APPEND_BYTES_MAX: Final = 4 * 1024 * 1024
 """How much the items of one append have together: whoever reads the record reads all of them."""
-_ESCAPES: Final = re.compile(
-    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2}|\\.", re.ASCII
-)
-"""The escapes of JSON text, a whole pair of surrogates first: what is left of them by itself is half of one."""
-_HALF_CHARS: Final = len(r"\ud800")
+_HALF: Final = re.compile("[\ud800-\udfff]")
 
 
 class WriteVerb(StrEnum):
@@ -83,42 +79,37 @@ class Written:
 # --- values ----------------------------------------------------------------------------------------------------------
 
 
-def require_storable(text: str, value: object, *, field: str) -> None:
-    """Raise `TooLarge` or `Invalid` for a value that is not kept: too long, too deep, or with half a character.
+def require_sound(value: object, *, field: str) -> None:
+    """Raise `Invalid` for a value that not every reader of JSON could read back.
 
     NUL is kept, as the escape it was sent as. Half of a surrogate pair is no
-    character, and most readers of JSON refuse the whole record for it.
+    character, and most readers refuse the whole record for it.
     """
+    level = [value]
+    for _ in range(VALUE_DEPTH_MAX + 1):
+        for text in level:
+            if isinstance(text, str) and (half := _HALF.search(text)) is not None:
+                raise Invalid(
+                    f"{field}: {half[0]!a} is half of a surrogate pair, which is no character; send the pair, or"
+                    " \\ufffd",
+                    field=field,
+                )
+        outer = [each for each in level if isinstance(each, dict | list)]
+        if not outer:
+            return
+        level = [inner for each in outer for inner in _members(each)]
+    raise Invalid(f"{field}: nested deeper than {VALUE_DEPTH_MAX} arrays and objects", field=field)
+
+
+def require_short(text: str, *, field: str) -> None:
+    """Raise `TooLarge` for a value whose JSON text is over the limit."""
     size = len(text.encode())
     if size > VALUE_BYTES_MAX:
         raise TooLarge(f"{field}: {size} bytes of JSON; the limit is {VALUE_BYTES_MAX} bytes", field=field)
-    if _is_deeper(value, VALUE_DEPTH_MAX):
-        raise Invalid(f"{field}: nested deeper than {VALUE_DEPTH_MAX} arrays and objects", field=field)
-    if (half := _half_a_pair(text)) is not None:
-        raise Invalid(
-            f"{field}: {half} is half of a surrogate pair, which is no character; send the pair, or \\ufffd",
-            field=field,
-        )
 
 
-def _is_deeper(value: object, most: int) -> bool:
-    level = [value]
-    for _ in range(most + 1):
-        level = [inner for outer in level if isinstance(outer, dict | list) for inner in _members(outer)]
-        if not level:
-            return False
-    return True
-
-
-def _members(value: dict[object, object] | list[object]) -> Sequence[object]:
-    return list(value.values()) if isinstance(value, dict) else value
-
-
-def _half_a_pair(text: str) -> str | None:
-    if "\\u" not in text:
-        return None
-    halves = (found[0] for found in _ESCAPES.finditer(text) if len(found[0]) == _HALF_CHARS)
-    return next(halves, None)
+def _members(value: dict[object, object] | list[object]) -> list[object]:
+    return [*value, *value.values()] if isinstance(value, dict) else value
 
 
 # --- who may ---------------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from datetime import timedelta
 from http import HTTPStatus
 
 from starlette.applications import Starlette
@@ -37,19 +38,22 @@ def create_app(store: Store, *, door: str = "rest", accounts: ServiceAccounts | 
     return app
 
 
-async def keep_house(store: Store) -> None:
-    """Do what is nobody's request, until cancelled: remove what is past its retention, keep the queue's index true."""
+async def keep_house(store: Store, *, record_history: timedelta | None = None) -> None:
+    """Do what is nobody's request, until cancelled: remove what is past its retention, keep the queue's index true.
+
+    The histories of records are kept for `record_history`, without it for ever.
+    """
     async with asyncio.TaskGroup() as house:
-        house.create_task(_sweep(store), name="retention")
+        house.create_task(_sweep(store, record_history), name="retention")
         house.create_task(ranking.keep_ranking(store), name="ranking")
         house.create_task(_read_unread(store), name="index of words")
 
 
-async def _sweep(store: Store) -> None:
+async def _sweep(store: Store, record_history: timedelta | None) -> None:
     """Remove what is past its retention, now and every hour. A round that fails is only logged."""
     while True:
         try:
-            await retention.sweep(store)
+            await retention.sweep(store, record_history=record_history)
         except Exception:
             log.exception("retention.failed")
         await asyncio.sleep(retention.EVERY.total_seconds())

@@ -18,3 +18,15 @@ async def remove(tx: Tx, kind: Passing, *, before: Instant) -> bool:
     """Remove what is older than `before`, or ended before it; return False when there may be more of it."""
     (removed,) = await tx.fetch(q(f"retention.{kind}", before=before, most=ROWS_MAX))
     return len(removed) < ROWS_MAX
+
+
+async def remove_history(tx: Tx, *, after: Instant, before: Instant) -> Instant | None:
+    """Remove what was done to records from `after` on and before `before`; return where to go on, None at the end.
+
+    The last entry about each field stays, however old: it says whose word stands.
+    """
+    (((count, reach),),) = await tx.fetch(q("retention.history_reach", after=after, before=before, most=ROWS_MAX))
+    if not count:
+        return None
+    await tx.fetch(q("retention.history", after=after, reach=reach))
+    return Instant(reach + 1) if count == ROWS_MAX else None

@@ -13,7 +13,7 @@ from batonpass.core.errors import Invalid
 from batonpass.core.ids import Instant, json_type, parse_label, shown
 from batonpass.core.premises import parse_premises
 from batonpass.core.record_waits import FieldAt
-from batonpass.core.record_writes import WRITES_MAX, Write, WriteVerb, require_storable
+from batonpass.core.record_writes import WRITES_MAX, Write, WriteVerb, require_short, require_sound
 from batonpass.core.records import (
     FieldKind,
     FieldName,
@@ -203,7 +203,10 @@ async def append(call: Call) -> Response:
 
 async def _write(call: Call, verb: WriteVerb) -> Response:
     path, name, body = path_of(call), field_of(call), await call.body(wire.ValueRequest)
-    write = _storable(name, verb, value_text(body.raw), body.value.value, where="value")
+    require_sound(body.value.value, field="value")
+    text = value_text(body.raw)
+    require_short(text, field="value")
+    write = Write(name, verb, text, body.value.value)
     premises = parse_premises(body.value.based_on)
     return changed(
         await call.services.record_writes.write(call.caller(body.raw), path, write, premises=premises),
@@ -236,17 +239,18 @@ def _writes(value: object, raw: bytes) -> list[Write]:
         raise Invalid(f"writes: must be an array, not {json_type(value)}", field="writes")
     if not 1 <= len(value) <= WRITES_MAX:
         raise Invalid(f"writes: {len(value)} writes; it takes 1 to {WRITES_MAX}", field="writes")
-    verbs = [_verb_of(entry, f"writes[{i}]") for i, entry in enumerate(value)]
+    heads = [_head_of(entry, f"writes[{i}]") for i, entry in enumerate(value)]
     texts = write_texts(raw)
     writes = []
-    for i, (entry, verb) in enumerate(zip(value, verbs, strict=True)):
-        name = parse_field_name(entry["field"], field=f"writes[{i}].field")
-        writes.append(_storable(name, verb, texts[i][verb], entry[verb], where=f"writes[{i}].{verb}"))
+    for i, (name, verb) in enumerate(heads):
+        require_short(texts[i][verb], field=f"writes[{i}].{verb}")
+        writes.append(Write(name, verb, texts[i][verb], value[i][verb]))
     _require_one_put_each(writes)
     return writes
 
 
-def _verb_of(entry: object, where: str) -> WriteVerb:
+def _head_of(entry: object, where: str) -> tuple[FieldName, WriteVerb]:
+    """Return which field a write is of, and its verb; its value is looked at as far as it can be before it is cut."""
     if not isinstance(entry, dict):
         raise Invalid(f"{where}: must be an object, not {json_type(entry)}", field=where)
     verbs = [verb for verb in WriteVerb if verb in entry]
@@ -255,7 +259,9 @@ def _verb_of(entry: object, where: str) -> WriteVerb:
         raise Invalid(f"{where}: {shown(unknown)} is none of field, put, append", field=where)
     if "field" not in entry or len(verbs) != 1:
         raise Invalid(f"{where}: takes a field, and either put or append", field=where)
-    return verbs[0]
+    (verb,) = verbs
+    require_sound(entry[verb], field=f"{where}.{verb}")
+    return parse_field_name(entry["field"], field=f"{where}.field"), verb
 
 
 def _require_one_put_each(writes: list[Write]) -> None:
@@ -263,8 +269,3 @@ def _require_one_put_each(writes: list[Write]) -> None:
     twice = next((name for name in puts if puts.count(name) > 1), None)
     if twice is not None:
         raise Invalid(f"writes: {twice} is put twice; only one of the values would be left", field="writes")
-
-
-def _storable(name: FieldName, verb: WriteVerb, text: str, value: object, *, where: str) -> Write:
-    require_storable(text, value, field=where)
-    return Write(name, verb, text, value)

@@ -27,14 +27,18 @@ EVERY: Final = timedelta(hours=1)
 """How often a server that goes on looks."""
 
 
-async def sweep(store: Store) -> None:
+async def sweep(store: Store, *, record_history: timedelta | None = None) -> None:
     """Remove all that is past its retention, in transactions of a bounded number of rows, so that others come between.
 
+    The histories of records are kept for ever, or for `record_history` (D36).
     It ends: what it looks for only grows as fast as the clock.
     """
     for kind, kept in KEPT.items():
         while not await _remove_some(store, kind, kept):
             pass
+    after: Instant | None = Instant(0) if record_history is not None else None
+    while record_history is not None and after is not None:
+        after = await _remove_history(store, record_history, after)
 
 
 @retried
@@ -42,3 +46,10 @@ async def _remove_some(store: Store, kind: Passing, kept: timedelta) -> bool:
     """Remove some rows of a kind, and return whether those were all."""
     async with store.write(SYSTEM, Fences()) as tx:
         return await retention.remove(tx, kind, before=Instant(await tx.now() - micros(kept)))
+
+
+@retried
+async def _remove_history(store: Store, kept: timedelta, after: Instant) -> Instant | None:
+    """Remove some of the histories of records, and return where to go on."""
+    async with store.write(SYSTEM, Fences()) as tx:
+        return await retention.remove_history(tx, after=after, before=Instant(await tx.now() - micros(kept)))

@@ -44,3 +44,22 @@ WITH old AS MATERIALIZED (
 )
 DELETE FROM tokens USING old WHERE tokens.hash = old.hash
 RETURNING 1;
+
+-- name: history_reach(after, before, most)
+-- How many entries of records' histories stand in a stretch of time, at most so many, and when the last of them was made.
+SELECT count(*), max(at) FROM (
+    SELECT at FROM record_log WHERE at >= :after::bigint AND at < :before::bigint ORDER BY at LIMIT :most::bigint
+) AS stretch;
+
+-- name: history(after, reach)
+-- Entries of records' histories from a moment to another, but for the last about each field: who wrote it stays known.
+WITH old AS MATERIALIZED (
+    SELECT l.class, l.id, l.n FROM record_log l
+    WHERE l.at >= :after::bigint AND l.at <= :reach::bigint AND EXISTS (
+        SELECT 1 FROM record_log m
+        WHERE m.class = l.class AND m.id = l.id AND m.n > l.n AND (m.field = l.field OR l.field IS NULL)
+    )
+    FOR UPDATE OF l SKIP LOCKED
+)
+DELETE FROM record_log l USING old WHERE l.class = old.class AND l.id = old.id AND l.n = old.n
+RETURNING 1;

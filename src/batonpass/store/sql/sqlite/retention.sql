@@ -37,3 +37,18 @@ WHERE hash IN (
     LIMIT :most
 )
 RETURNING 1;
+
+-- name: history_reach(after, before, most)
+-- How many entries of records' histories stand in a stretch of time, at most so many, and when the last of them was made.
+SELECT count(*), max(at) FROM (
+    SELECT at FROM record_log WHERE at >= :after AND at < :before ORDER BY at LIMIT :most
+) AS stretch;
+
+-- name: history(after, reach)
+-- Entries of records' histories from a moment to another, but for the last about each field: who wrote it stays known.
+DELETE FROM record_log AS l
+WHERE l.at >= :after AND l.at <= :reach AND EXISTS (
+    SELECT 1 FROM record_log m
+    WHERE m.class = l.class AND m.id = l.id AND m.n > l.n AND (m.field = l.field OR l.field IS NULL)
+)
+RETURNING 1;
