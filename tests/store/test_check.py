@@ -149,6 +149,17 @@ def test_what_breaks_an_invariant_is_found_and_named(populated: Populated, invar
     assert finding.fix
 
 
+def test_history_that_has_gone_back_is_found_of_a_records_task_too(populated: Populated) -> None:
+    damage(populated.url, "UPDATE events SET epoch = 7 WHERE kind = 'lease.released' AND field = 'review'")
+
+    findings = found(populated.url)
+
+    assert set(findings) == {"event_epochs"}
+    (finding,) = findings["event_epochs"]
+    assert finding.subject == "record:incidents/inc-1#review"
+    assert "an event tells epoch 7, the lease row has 1" in finding.message
+
+
 def test_each_invariant_can_be_broken_by_a_test() -> None:
     structural = {"structure", "foreign_keys", "edge_sources"}
 

@@ -17,7 +17,8 @@ that travel in one transaction: a broken fence is then one writer's answer
 (`tx.broken[i]`), and the others go on.
 
 Within a transaction locks are taken in one total order (D44), so that no two
-wait for each other: lease rows by resource; the classes written under (advisory); record fields by path; the launch
+wait for each other: lease rows by resource, where those that are missing have been made before; the classes
+written under (advisory); records by class and id, and with one all its fields; the launch
 of `queue/next`, after which rows are only taken without waiting; holders whose
 leases are counted (advisory); the request's idempotency key; tokens by hash,
 the caller's and those that change in one statement; people; agents; names of API keys (advisory); policies

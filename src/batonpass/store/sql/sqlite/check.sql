@@ -31,12 +31,16 @@ ORDER BY resource
 LIMIT :most;
 
 -- name: event_epochs(most)
--- Nodes of which an event tells a later epoch than the lease row has.
-SELECT e.node, max(e.epoch), coalesce(l.epoch, 0) FROM events e
-LEFT JOIN leases l ON l.resource = e.node
-WHERE e.node IS NOT NULL AND e.epoch > coalesce(l.epoch, 0)
-GROUP BY e.node, l.epoch
-ORDER BY e.node
+-- Nodes, and tasks of records, of which an event tells a later epoch than the lease row has.
+SELECT e.resource, max(e.epoch), coalesce(l.epoch, 0) FROM (
+    SELECT node AS resource, epoch FROM events WHERE node IS NOT NULL
+    UNION ALL
+    SELECT 'record:' || record || '#' || field, epoch FROM events WHERE record IS NOT NULL AND field IS NOT NULL
+) AS e
+LEFT JOIN leases l ON l.resource = e.resource
+WHERE e.epoch > coalesce(l.epoch, 0)
+GROUP BY e.resource, l.epoch
+ORDER BY e.resource
 LIMIT :most;
 
 -- name: fence_epochs(most)
