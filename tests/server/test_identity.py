@@ -95,6 +95,7 @@ async def test_me_says_who_a_person_is(server: InProcessServer) -> None:
         "is_admin": True,
         "org": "org-root",
         "scope": "write",
+        "identity": "person:person-ada-admin",
     }
 
 
@@ -111,6 +112,7 @@ async def test_me_under_an_agents_token_names_its_person_and_no_admin(server: In
         "scope": "write",
         "agent": "agent-build",
         "session": "s1",
+        "identity": "agent:agent-build",
     }
 
 

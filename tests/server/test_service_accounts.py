@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import json
 import logging
+import warnings
 from collections.abc import AsyncIterator, Mapping
 from datetime import timedelta
 from typing import Any, Final
@@ -15,6 +16,7 @@ import httpx
 import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 
 from batonpass.core.service_accounts import LEEWAY, TOKEN_CHARS_MAX
 from batonpass.server.services.principals import UNKNOWN
@@ -97,6 +99,25 @@ async def test_a_key_that_does_not_say_its_algorithm_signs_with_those_of_its_typ
     for alg in ("RS256", "PS384"):
         token = jwt.encode(claims, key.private, algorithm=alg, headers={"kid": "rsa"})
         assert await identity(server, token) == "sa:prod/remediator", alg
+
+
+async def test_a_key_that_says_its_algorithm_signs_with_no_other(
+    server: InProcessServer, issuer: Issuer, clock: ManualClock
+) -> None:
+    key = KeyPair.made("rsa", "RS256")
+    issuer.published = [key.jwk()]
+    token = jwt.encode(issuer.claims(*WHO, at=clock.moment()), key.private, algorithm="PS256", headers={"kid": "rsa"})
+    await require_refused(server, token)
+
+
+async def test_a_short_rsa_key_is_of_no_use(server: InProcessServer, issuer: Issuer, clock: ManualClock) -> None:
+    private = rsa.generate_private_key(public_exponent=65537, key_size=1024)  # noqa: S505 — that is the point
+    issuer.key = KeyPair("short", "RS256", private)
+    issuer.published = [issuer.key.jwk()]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", jwt.InsecureKeyLengthWarning)  # signing warns
+        token = issuer.token(*WHO, at=clock.moment())
+    await require_refused(server, token)
 
 
 @pytest.mark.parametrize("aud", [AUDIENCE, [AUDIENCE], ["other", AUDIENCE]])

@@ -39,7 +39,7 @@ class KeyReply(msgspec.Struct, kw_only=True, omit_defaults=True):
         return f"KeyReply(identity={self.identity!r}, hash_prefix={self.hash_prefix!r}, …)"
 
 
-class KeyBody(msgspec.Struct):
+class ApiKeyBody(msgspec.Struct):
     """A valid key in a list."""
 
     identity: str
@@ -54,7 +54,7 @@ class KeyBody(msgspec.Struct):
 class KeysReply(msgspec.Struct):
     """Reply of `GET /v1/admin/keys`; `next` is the `after` of the next page, null at the end."""
 
-    keys: list[KeyBody]
+    keys: list[ApiKeyBody]
     next: str | None
 
 
@@ -70,9 +70,9 @@ class KeyRevokeReply(msgspec.Struct, omit_defaults=True):
     unchanged: bool = False
 
 
-def key_body(key: ApiKey) -> KeyBody:
+def key_body(key: ApiKey) -> ApiKeyBody:
     """Return `key` as it goes over the wire."""
-    return KeyBody(
+    return ApiKeyBody(
         identity=key.identity,
         name=key.name,
         hash_prefix=key.hash_prefix,
