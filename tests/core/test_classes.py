@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from batonpass.core.class_changes import Difference, FieldUse, differences, moves_fields, require_kept
+from batonpass.core.class_changes import Difference, differences, moves_fields, require_kept
 from batonpass.core.class_documents import document_of, parse_class, parse_lease_s
 from batonpass.core.class_rules import CAP_DEFAULT
-from batonpass.core.classes import RecordClass
+from batonpass.core.classes import FieldUse, RecordClass
 from batonpass.core.errors import Conflict
 from batonpass.core.records import FieldKind, FieldName, Identity
 

@@ -8,24 +8,9 @@ from typing import Final
 
 from batonpass.core.class_documents import document_of, text_of
 from batonpass.core.class_rules import Findings, Rule
-from batonpass.core.classes import RecordClass
+from batonpass.core.classes import FieldUse, RecordClass
 from batonpass.core.errors import Conflict
 from batonpass.core.records import FieldKind, FieldName
-from batonpass.core.values import value
-
-
-@value(frozen=True, slots=True)
-class FieldUse:
-    """What records have of one field: how many hold data in it, have it claimed, or ever had it of either sort.
-
-    A deleted record holds nothing, but has had it: its versions go on where they were.
-    """
-
-    holding: int = 0
-    held: int = 0
-    stored_ever: int = 0
-    claimed_ever: int = 0
-
 
 _UNUSED: Final = FieldUse()
 

@@ -32,8 +32,8 @@ from batonpass.core.class_rules import (
     ROLES_MAX,
     Findings,
     Rule,
+    SchemaFinding,
 )
-from batonpass.core.class_schemas import SchemaFinding
 from batonpass.core.classes import EVERY, Fields, FieldSpec, RecordClass, Role, RoleName, covers
 from batonpass.core.errors import Invalid
 from batonpass.core.globs import STAR, what_is_wrong

@@ -60,6 +60,10 @@ class Rule(StrEnum):
     OTHER_KIND_BEFORE = "other-kind-before"
 
 
+SchemaFinding = tuple[Rule, str]
+"""What is wrong with a JSON Schema, and the rule that it breaks."""
+
+
 @dataclass(slots=True)
 class Findings:
     """What is wrong with one class, in the order it was found."""

@@ -15,10 +15,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from batonpass.core import patterns
-from batonpass.core.class_rules import Rule
+from batonpass.core.class_rules import Rule, SchemaFinding
 from batonpass.core.ids import json_type, shown
-
-SchemaFinding = tuple[Rule, str]
 
 DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
 DEPTH_MAX: Final = 40

@@ -13,6 +13,7 @@ from typing import Final, NewType
 
 from batonpass.core.globs import STAR, matches
 from batonpass.core.records import ClassName, FieldKind, FieldName, Identity
+from batonpass.core.values import value
 
 RoleName = NewType("RoleName", str)
 Fields = frozenset[FieldName]
@@ -87,6 +88,19 @@ class RecordClass:
 
     def _roles_of(self, identity: Identity) -> Iterator[Role]:
         return (role for role in self.roles.values() if role.is_for(identity))
+
+
+@value(frozen=True, slots=True)
+class FieldUse:
+    """What records have of one field: how many hold data in it, have it claimed, or ever had it of either sort.
+
+    A deleted record holds nothing, but has had it: its versions go on where they were.
+    """
+
+    holding: int = 0
+    held: int = 0
+    stored_ever: int = 0
+    claimed_ever: int = 0
 
 
 def covers(permitted: Fields, field: FieldName) -> bool:

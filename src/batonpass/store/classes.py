@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from batonpass.core.class_changes import FieldUse
+from batonpass.core.classes import FieldUse
 from batonpass.core.ids import HolderId, Instant
 from batonpass.core.records import RESOURCE_PREFIX, ClassName, FieldName
 from batonpass.core.values import value

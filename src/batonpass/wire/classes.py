@@ -14,14 +14,12 @@ from typing import Annotated, Any, ClassVar, Final
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from batonpass.core.class_documents import document_of, parse_class, parse_lease_s, text_of
 from batonpass.core.class_rules import CAP_MAX, FIELDS_MAX, IDENTITIES_MAX, ROLES_MAX
 from batonpass.core.classes import EVERY, Fields, FieldSpec, RecordClass, Role, RoleName
 from batonpass.core.clock import iso
 from batonpass.core.globs import STAR
 from batonpass.core.ids import HolderId, Instant
 from batonpass.core.records import ClassName, FieldKind, FieldName, identity_of
-from batonpass.wire.json_schemas import schema_findings
 
 _NAMES: Final = {"oneOf": [{"const": STAR}, {"type": "array", "items": {"type": "string"}}]}
 _FIELD: Final = {
@@ -114,6 +112,9 @@ def checked_class(document: object, *, name: str | None = None) -> RecordClass:
 
     `Invalid` has every finding in `details`; see `core.class_documents.parse_class`.
     """
+    from batonpass.core.class_documents import parse_class  # what applies no class starts without it (D37)
+    from batonpass.wire.json_schemas import schema_findings
+
     return parse_class(document, name=name, check_schema=schema_findings)
 
 
@@ -141,6 +142,8 @@ class _KeptClass(msgspec.Struct):
 
 def kept_text(record_class: RecordClass) -> str:
     """Return the canonical document of a class as JSON text, the form in which it is kept."""
+    from batonpass.core.class_documents import document_of, text_of
+
     return text_of(document_of(record_class))
 
 
@@ -155,7 +158,7 @@ def _spec(kept: _KeptField) -> FieldSpec:
     return FieldSpec(
         kept.type,
         cap=kept.cap,
-        lease_s=None if kept.lease is None else parse_lease_s(kept.lease),
+        lease_s=None if kept.lease is None else int(kept.lease.removesuffix("s")),
         schema=None if kept.schema is UNSET else bytes(kept.schema).decode(),
     )
 

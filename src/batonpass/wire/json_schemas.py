@@ -13,8 +13,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from batonpass.core.class_rules import Rule
-from batonpass.core.class_schemas import SchemaFinding
+from batonpass.core.class_rules import Rule, SchemaFinding
 from batonpass.core.ids import shown
 
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ from typing import Final
 import msgspec
 
 from batonpass.core import points
-from batonpass.core.class_changes import moves_fields, require_kept
 from batonpass.core.classes import RecordClass
 from batonpass.core.errors import NotFound
 from batonpass.core.identity import Principal
@@ -66,6 +65,8 @@ class Classes:
                 await self._apply(tx, each, by=SYSTEM)
 
     async def _apply(self, tx: Tx, wanted: RecordClass, *, by: Principal) -> wire.ClassReply:
+        from batonpass.core.class_changes import moves_fields, require_kept  # not for every start of a server (D37)
+
         await tx.fetch(rows_of.locked_asked([wanted.name]))
         await points.areach("class.locked")
         (rows,) = await tx.fetch(rows_of.versions_asked([wanted.name]))
