@@ -26,7 +26,7 @@ import pytest
 
 from batonpass.cli.exits import Exit
 from batonpass.testing.clock import SharedClock
-from batonpass.testing.commands import BATON
+from batonpass.testing.commands import BATON, Baton
 from batonpass.testing.databases import PostgresCluster
 from batonpass.testing.processes import ServerProcess, server_process
 from batonpass.worker.printed import LINE_BYTES_MAX
@@ -500,13 +500,13 @@ def test_a_task_is_waited_for_until_it_is_handed_back(case: Case) -> None:
         (["--checkpoint", "remediation", "--", "true"], Exit.FAILED, "is a task"),
     ],
 )
-def test_what_cannot_be_done_is_refused_before_anything_is_claimed(
-    case: Case, argv: list[str], code: Exit, words: str
+def test_what_cannot_be_done_is_refused_before_anything_is_claimed(  # noqa: PLR0917 — fixtures and a table
+    case: Case, baton: Baton, monkeypatch: pytest.MonkeyPatch, argv: list[str], code: Exit, words: str
 ) -> None:
-    command = argv[argv.index("--") + 1 :] if "--" in argv else []
-    options = argv[: argv.index("--")] if "--" in argv else argv
+    monkeypatch.setenv("BATON_SERVER", case.site.server.url)
+    monkeypatch.setenv("BATON_TOKEN", case.site.tokens["a1"])
 
-    refused = case.run("a1", command, *options)
+    refused = baton("sidecar", "--record", case.record, "--field", "remediation", *argv)
 
     assert refused.code == code, refused
     assert words in refused.err

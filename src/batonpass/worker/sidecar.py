@@ -138,13 +138,13 @@ def run(client: Client, errand: Errand, world: World, *, owns_process: bool = Fa
     errors of the server are raised as they come.
     """
     command = _runnable(errand, world)
-    adopts = owns_process and proc.become_subreaper()
     checkpoint = None
     if errand.checkpoint is not None:
         checkpoint = checkpoint_field(client, errand.wanted.record.record_class, errand.checkpoint)
     holding = take(client, errand.wanted, checkpoint=checkpoint)
     told_to_end = threading.Event()
     with _signals(told_to_end) if owns_process else nullcontext():
+        adopts = owns_process and proc.become_subreaper()
         _tell_taken(holding, world)
         attempt = _Run(holding, replace(errand, command=command), world, checkpoint=checkpoint, adopts=adopts)
         return attempt.see_through(told_to_end)
