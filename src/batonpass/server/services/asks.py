@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from batonpass.core.ids import Resource
 from batonpass.core.leases import Request
 from batonpass.core.records import task_of
 from batonpass.core.values import value
@@ -27,6 +28,7 @@ class Ask:
         return based_on is not None and based_on.pins(task_of(self.request.resource)[1])
 
     @property
-    def may_begin(self) -> bool:
-        """Whether a tenure may begin with this, and so the rows of a task that has none must be made."""
-        return self.request.may_acquire and not self.is_pinned
+    def makes(self) -> frozenset[Resource]:
+        """The lease row to make if it is not there: a task's, with which a tenure may begin. A node has its row."""
+        begins = self.request.of_task and self.request.may_acquire and not self.is_pinned
+        return frozenset({self.request.resource}) if begins else frozenset()

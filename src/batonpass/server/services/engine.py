@@ -96,12 +96,9 @@ class LeaseEngine:
 
     @retried
     async def _run_alone(self, ask: Ask) -> Outcome:
-        if not ask.request.of_task:
-            writer, tasks, first = Writer(ask.request.principal, ask.fences), [], []
-        else:
-            making = frozenset({ask.request.resource} if ask.may_begin else ())
-            writer = Writer(ask.request.principal, replace(ask.fences, creating=making))
-            tasks, first = [ask], task_board.asked([ask], alone=True)
+        writer = Writer(ask.request.principal, replace(ask.fences, creating=ask.makes))
+        tasks = [ask] if ask.request.of_task else []
+        first = task_board.asked(tasks, alone=True) if tasks else []
         async with self._store.write_set([writer], along=[*first, *along(self._store.clock, [ask])]) as tx:
             board = await self._tasks(tx, tasks, len(first), alone=True)
             (outcome,) = await decide_in(tx, [ask], tasks=board)
@@ -263,7 +260,7 @@ class _Board:
         except BatonError as refusal:
             return refusal
         lease = self._row(request.resource)
-        if self.tasks.must_wait(ask) or self._is_elsewhere(ask) or (lease is None and ask.may_begin):
+        if self.tasks.must_wait(ask) or self._is_elsewhere(ask) or (lease is None and ask.makes):
             assert not self.tasks.alone, "alone, whatever is needed was waited for or made"
             return ALONE
         if position in self.tx.broken:

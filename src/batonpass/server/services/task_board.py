@@ -130,7 +130,7 @@ def asked(tasks: Sequence[Ask], *, alone: bool) -> list[Statement]:
     """Return what is asked for `tasks` in the round trip of the locks; alone, a record is waited for and made."""
     paths = {task_of(ask.request.resource)[0] for ask in tasks}
     names = {path.record_class for path in paths}
-    makes = alone and any(ask.may_begin for ask in tasks)
+    makes = alone and any(ask.makes for ask in tasks)
     return [
         classes.held_asked(names),
         classes.versions_asked(names),
