@@ -112,6 +112,15 @@ async def test_two_versions_at_once_are_two_versions_and_the_same_twice_is_one(s
     assert all(before != after for before, after in pairwise(kept))
 
 
+async def test_a_server_that_dies_while_it_applies_a_version_has_applied_nothing(server: InProcessServer) -> None:
+    with points.failing("class.locked", OSError("it died")):
+        died = await server.send("PUT", CLASS, without())
+
+    assert died.status_code == 500
+    assert (await server.send("GET", CLASS)).status_code == 404
+    assert (await server.ask("PUT", CLASS, without()))["version"] == 1
+
+
 async def test_classes_of_other_names_do_not_wait_for_each_other(server: InProcessServer) -> None:
     """On PostgreSQL; SQLite has one writer."""
     if server.app.state.services.store.dialect == "sqlite":
