@@ -1,6 +1,6 @@
 """`python -m bench`: measure, print a table, and with `--json` keep it whole.
 
-The groups of `LONG` fill databases with up to a million nodes first: with
+The groups of `LONG` fill databases first, with up to a million nodes: with
 `--quick` they are left out unless `--only` names them.
 """
 
@@ -23,7 +23,8 @@ from batonpass.testing.databases import PostgresCluster, postgres_cluster
 from bench import slowdisk
 from bench.figures import Effort, Rounds
 from bench.pickup import PICKUP_SIZE, pickups
-from bench.probes import POSTGRES, SLOW_DISK, SQLITE, Probe
+from bench.probes import POSTGRES, RECORDS, SLOW_DISK, SQLITE, Probe
+from bench.records import postgres_records, readers, sqlite_records
 from bench.report import Report, begin, show
 from bench.scale import NEXT_SIZE, SIZES, Sizes
 from bench.served import Database, seeded_postgres, seeded_sqlite, sqlite_url
@@ -36,7 +37,8 @@ QUICK: Final = Effort(rounds=1, seconds=1.0)
 STARTS: Final = 3
 """How often a command is started in each round."""
 SHORT: Final = ("claims", "renewals", "bulk", "next", "startup", "slow-disk")
-LONG: Final = ("scale", "pickup", "shapes")
+RECORDS_GROUP: Final = "records"
+LONG: Final = ("scale", "pickup", "shapes", RECORDS_GROUP)
 DATABASES: Final = ("sqlite", "postgres")
 SETTINGS: Final = """
 # As installed, that is with fsync: a commit is on the disk before it is answered.
@@ -110,6 +112,8 @@ def _large_sqlite(report: Report, folder: Path, asked: argparse.Namespace, effor
         report.pickups += pickups(sqlite_world(folder / "pickup", PICKUP_SIZE).database, label)
     if "shapes" in asked.only:
         report.shapes += shapes(sqlite_world(folder / "shapes", BACKLOG, shapes=True), label)
+    if RECORDS_GROUP in asked.only:
+        _records(report, sqlite_records(folder), label, effort)
 
 
 def _large_postgres(report: Report, asked: argparse.Namespace, effort: Effort) -> None:
@@ -128,6 +132,13 @@ def _large_postgres(report: Report, asked: argparse.Namespace, effort: Effort) -
         if "shapes" in asked.only:
             with postgres_world(cluster, BACKLOG, shapes=True) as world:
                 report.shapes += shapes(world, label)
+        if RECORDS_GROUP in asked.only:
+            _records(report, postgres_records(cluster), label, effort)
+
+
+def _records(report: Report, database: Database, label: str, effort: Effort) -> None:
+    _measure(report, Rounds(database, f"{label}, records"), RECORDS, effort)
+    report.pickups.append(readers(database, label))
 
 
 def _scale(report: Report, sizes: Sizes, effort: Effort) -> None:

@@ -1,6 +1,6 @@
 """The limit on SQLite: sqlite3 in one loop, writing the rows a verb writes, with a commit each.
 
-    python -m bench.direct DATABASE claim|renew|take SECONDS [CELLS] > result.json
+    python -m bench.direct DATABASE VERB SECONDS [CELLS] > result.json
 
 It works on a copy of the seeded database, so the indexes are the same, with
 the settings the server uses: a write-ahead log, and a flush at each commit.
@@ -18,6 +18,7 @@ from typing import Final
 import msgspec
 
 from batonpass.core.ids import NodeId
+from bench.direct_records import claim_record, put_record
 from bench.seed import AGENTS, CLAIMED, HELD, SESSION
 from bench.world import plain_item
 
@@ -80,7 +81,12 @@ def _write(connection: sqlite3.Connection, resource: NodeId, number: int, *state
     connection.execute("COMMIT")
 
 
-VERBS: Final[dict[str, Verb]] = {"claim": claim, "renew": renew}
+VERBS: Final[dict[str, Verb]] = {
+    "claim": claim,
+    "renew": renew,
+    "record_claim": claim_record,
+    "record_put": put_record,
+}
 
 
 def run(database: str, verb: Verb, seconds: float) -> Direct:

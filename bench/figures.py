@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from bench import limits
-from bench.load import Result
+from bench.load import Job, Result
 from bench.probes import ME, Aim, Probe
 from bench.seed import give_back
 from bench.served import Database, Server, serving
@@ -80,6 +80,13 @@ class Sample:
         return self.server_s / max(1, self.result.sent) * US_PER_S
 
 
+def loaded(job: Job) -> Result:
+    """Do a job in a process of its own, and return what was answered."""
+    argv = [sys.executable, "-m", "bench.load"]
+    done = subprocess.run(argv, input=msgspec.json.encode(job), stdout=subprocess.PIPE, check=True)
+    return msgspec.json.decode(done.stdout, type=Result)
+
+
 @dataclass(slots=True)
 class Rounds:
     """What has been measured of one database so far."""
@@ -122,14 +129,13 @@ class Rounds:
             )
 
     def _take(self, probe: Probe, server: Server, seconds: float) -> None:
-        before = server.cpu_s()
-        argv = [sys.executable, "-m", "bench.load"]
-        job = msgspec.json.encode(probe.job(server, self.database.fleet, seconds))
-        done = subprocess.run(argv, input=job, stdout=subprocess.PIPE, check=True)
-        result = msgspec.json.decode(done.stdout, type=Result)
+        before, job = server.cpu_s(), probe.job(server, self.database.fleet, seconds)
+        result = loaded(job)
         assert not result.refused, f"{probe.what}: {result.refused} requests were refused"
         self.samples[probe].append(Sample(result, server.cpu_s() - before))
-        if probe.takes:
+        if probe.undo:
+            loaded(probe.undoing(job, result.sent))
+        elif probe.takes:
             give_back(server.url, self.database.fleet)
 
     def _beside(self, probe: Probe, aim: Aim, results: Sequence[Result]) -> Beside:

@@ -14,11 +14,18 @@ from typing import Final
 import msgspec
 
 from bench.direct import Direct
-from bench.seed import AGENTS, CLAIMED, HELD
+from bench.seed import AGENTS, CLAIMED, FREE_RECORDS, HELD, HELD_RECORDS
 from bench.served import Database
 from bench.world import CELL, PLAIN
 
 CLIENTS: Final = 32
+ROWS: Final = {
+    "claim": {"nodes": CLAIMED.count},
+    "renew": {"nodes": HELD.count},
+    "record_claim": {"records": FREE_RECORDS.count},
+    "record_put": {"records": HELD_RECORDS.count},
+}
+"""Of how many rows each verb's script takes one by chance."""
 BY: Final = {"sqlite": "sqlite3", "postgres": "pgbench"}
 """What a database's limits are taken by."""
 HERE: Final = Path(__file__).parent
@@ -26,10 +33,10 @@ TPS: Final = re.compile(r"^tps = ([0-9.]+) ", re.MULTILINE)
 
 
 def rate(database: Database, verb: str, seconds: float, *, environ: Mapping[str, str] = os.environ) -> float:
-    """Return how often a second the rows of `verb`, claim or renew, are written and committed."""
+    """Return how often a second the rows of `verb`, one of `ROWS`, are written and committed."""
     if database.dialect == "sqlite":
         return _direct(database.twin, verb, seconds, environ)
-    return _pgbench(database.twin, verb, seconds)
+    return _pgbench(database.twin, verb, seconds, **ROWS[verb])
 
 
 def rate_in_world(database: Database, cells: int, seconds: float) -> float:
@@ -50,7 +57,6 @@ def _pgbench(url: str, verb: str, seconds: float, **more: int) -> float:
     argv = [
         *(str(_programs() / "pgbench"), "--no-vacuum", "--protocol=prepared", f"--client={CLIENTS}", "--jobs=2"),
         *(f"--time={max(1, round(seconds))}", f"--file={HERE / f'{verb}.sql'}", f"--define=agents={AGENTS}"),
-        f"--define=nodes={(CLAIMED if verb == 'claim' else HELD).count}",
         *(f"--define={name}={value}" for name, value in more.items()),
         url,
     ]

@@ -6,14 +6,31 @@ from dataclasses import dataclass
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from batonpass.wire import paths
 from bench.load import Job
-from bench.seed import BULK, CLAIMED, HELD, QUEUED, SESSION, Fleet, Pool
+from bench.seed import (
+    BULK,
+    CLAIMED,
+    FREE_RECORDS,
+    HELD,
+    HELD_RECORDS,
+    QUEUED,
+    RECORD_CLASS,
+    SESSION,
+    WORK,
+    Fleet,
+    Pool,
+    RecordPool,
+)
 from bench.served import Server
 
 ME: Final = "GET /v1/me"
 BULK_LEASES: Final = BULK.count // BULK.agents
+UNDOING: Final = 32
+UNDOING_S_MAX: Final = 120.0
+"""From how many connections, and for how long at most, what was taken is given back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +54,14 @@ class Probe:
     connections: int
     method: str
     path: str
-    pool: Pool
+    pool: Pool | RecordPool
     beside: tuple[Aim, ...] = ()
     p99_ms_aim: float | None = None
     body: str = ""
     per_call: int = 1
     takes: bool = False
+    undo: str = ""
+    """What is sent once more to each that was taken, to give it back; without it what agents hold is released."""
 
     def job(self, server: Server, fleet: Fleet, seconds: float) -> Job:
         """Return what the load generator is to do."""
@@ -57,6 +76,10 @@ class Probe:
             seconds=seconds,
             cycle=None if self.takes else self.pool.count,
         )
+
+    def undoing(self, job: Job, sent: int) -> Job:
+        """Return what gives back what the first `sent` requests of `job` took."""
+        return replace(job, bodies=[self.undo], connections=UNDOING, seconds=UNDOING_S_MAX, most=sent)
 
     def _bodies(self) -> list[str]:
         if self.per_call == 1:
@@ -106,6 +129,27 @@ def next_items(connections: int) -> Probe:
     return Probe("next", "next", connections, "POST", paths.QUEUE_NEXT, QUEUED, (Aim("claim"),), body=body, takes=True)
 
 
+def record_claims(connections: int) -> Probe:
+    """Return claims of tasks of records that nobody holds, each by the next agent."""
+    path = paths.RECORD_CLAIM.format(record_class=RECORD_CLASS, id=f"{FREE_RECORDS.name}-{{i}}", field=WORK)
+    return Probe(
+        *("records", "claim a task", connections, "PUT", path, FREE_RECORDS, (Aim("record_claim"),)),
+        body="{}",
+        takes=True,
+        undo='{"lease_seconds": 0}',
+    )
+
+
+def record_puts(connections: int) -> Probe:
+    """Return writes of a register, fenced by the claim of the record's task, which whoever writes has."""
+    path = paths.RECORD_FIELD.format(record_class=RECORD_CLASS, id=f"{HELD_RECORDS.name}-{{i}}", field="status")
+    fence = f'{{"kind": "fence", "field": "{WORK}", "epoch": 1}}'
+    body = f'{{"value": "a step of the work is done", "based_on": [{fence}]}}'
+    return Probe("records", "fenced put", connections, "PUT", path, HELD_RECORDS, (Aim("record_put"),), body=body)
+
+
+RECORDS: Final = (*(record_claims(1), record_claims(32)), *(record_puts(1), record_puts(32)))
+"""On a database of their own: `bench.records`."""
 POSTGRES: Final = (
     me(),
     *(renewals(1), renewals(8), renewals(32), renewals(256, 0.4, of_me=0.5)),

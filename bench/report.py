@@ -160,7 +160,7 @@ def _pickups(rows: list[Pickup]) -> Table:
             f"{row.workers:,}",
             f"{row.delays.p50_ms:.1f}",
             f"{row.delays.p99_ms:.1f}",
-            f"<{row.p99_ms_aim:.0f}{_mark(ok=row.ok)}",
+            ("all" if row.p99_ms_aim is None else f"<{row.p99_ms_aim:.0f}") + _mark(ok=row.ok),
             f"{row.delays.whole_p50_ms:.1f} {row.delays.whole_p99_ms:6.1f}",
             f"{row.server_ms:.1f}",
             f"{row.before_mib:.0f}",

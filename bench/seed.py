@@ -54,6 +54,30 @@ BULK: Final = Pool("bulk", 3_200, agents=32)
 """Nodes whose leases are renewed a hundred a call: all that an agent has."""
 
 
+RECORD_CLASS: Final = "bench"
+WORK: Final = "work"
+"""The task of each record of that class; `status` is a register."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordPool:
+    """Records of one purpose; record n falls to agent n modulo their number."""
+
+    name: str
+    count: int
+    agents: int = AGENTS
+
+    def record(self, number: int) -> str:
+        """Return the id of a record by its number."""
+        return f"{self.name}-{number}"
+
+
+FREE_RECORDS: Final = RecordPool("free", 8_192)
+"""Records whose tasks are free; more than a measurement gets through, so that each is claimed once."""
+HELD_RECORDS: Final = RecordPool("held", 1_024)
+"""Records whose tasks are held for long, and which are written under that claim."""
+
+
 class Fleet(msgspec.Struct):
     """The tokens that were made, with which a copy of the database can be used as well."""
 

@@ -58,7 +58,7 @@ class WaitingResult(msgspec.Struct):
     whole_p99_ms: float
     joined_s: float
     missed: int
-    """Writes that fed nobody within `FED_S_MAX`."""
+    """Writes that fed nobody within `FED_S_MAX`, or readers that were told of none."""
 
 
 @dataclass(slots=True)
@@ -76,10 +76,10 @@ class Fleet:
         """Wait for items for ever."""
         reader, writer = await asyncio.open_connection(self.job.host, self.job.ports[number % len(self.job.ports)])
         body = msgspec.json.encode({"project": PROJECT, "wait": WAIT_S, "session": f"w{number}"})
-        request = _request("POST", paths.QUEUE_NEXT, self.job.tokens[number % len(self.job.tokens)], body)
+        request = request_of("POST", paths.QUEUE_NEXT, self.job.tokens[number % len(self.job.tokens)], body)
         while True:
             writer.write(request)
-            answer = await _answer(reader)
+            answer = await answer_to(reader)
             now = time.perf_counter()
             if answer.get("status") == "claimed":
                 item = answer["item"]
@@ -108,7 +108,7 @@ async def run(job: WaitingJob) -> WaitingResult:
         had = fleet.had(f"task-waiting-{number}")
         sent_at = time.perf_counter()
         writer.write(_write(job, number))
-        answer = await _answer(reader)
+        answer = await answer_to(reader)
         answered_at = time.perf_counter()
         assert answer.get("ok", True) is True, answer
         try:
@@ -124,17 +124,15 @@ async def run(job: WaitingJob) -> WaitingResult:
     failures = [one for one in await asyncio.gather(*workers, return_exceptions=True) if isinstance(one, Exception)]
     if failures:
         raise failures[0]
-    return WaitingResult(
-        *(_ms(delays, 50), _ms(delays, 99), _ms(whole, 50), _ms(whole, 99)), joined_s=joined_s, missed=missed
-    )
+    return delays_of(delays, whole, joined_s=joined_s, missed=missed)
 
 
 async def _answered(job: WaitingJob) -> None:
     """Return once each server has answered something that was sent after all before it."""
     for port in job.ports:
         reader, writer = await asyncio.open_connection(job.host, port)
-        writer.write(_request("GET", f"{paths.QUEUE}?project={PROJECT}", job.writer, b""))
-        await _answer(reader)
+        writer.write(request_of("GET", f"{paths.QUEUE}?project={PROJECT}", job.writer, b""))
+        await answer_to(reader)
         writer.close()
 
 
@@ -147,10 +145,11 @@ def _write(job: WaitingJob, number: int) -> bytes:
         "project": PROJECT,
         "readiness": "agent",
     }
-    return _request("POST", paths.NODES, job.writer, msgspec.json.encode({"nodes": [node]}))
+    return request_of("POST", paths.NODES, job.writer, msgspec.json.encode({"nodes": [node]}))
 
 
-def _request(method: str, path: str, token: str, body: bytes) -> bytes:
+def request_of(method: str, path: str, token: str, body: bytes) -> bytes:
+    """Return a request as bytes."""
     head = (
         f"{method} {path} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {token}\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -158,11 +157,19 @@ def _request(method: str, path: str, token: str, body: bytes) -> bytes:
     return head.encode() + body
 
 
-async def _answer(reader: StreamReader) -> dict[str, object]:
+async def answer_to(reader: StreamReader) -> dict[str, object]:
+    """Return the next answer's JSON."""
     head = (await reader.readuntil(b"\r\n\r\n")).lower()
     at = head.find(b"content-length:")
     length = int(head[at + 15 : head.find(b"\r\n", at)])
     return msgspec.json.decode(await reader.readexactly(length), type=dict[str, object])
+
+
+def delays_of(delays: Sequence[float], whole: Sequence[float], *, joined_s: float, missed: int) -> WaitingResult:
+    """Return how long everybody waited, of the delays in seconds."""
+    return WaitingResult(
+        *(_ms(delays, 50), _ms(delays, 99), _ms(whole, 50), _ms(whole, 99)), joined_s=joined_s, missed=missed
+    )
 
 
 def _ms(seconds: Sequence[float], percent: int) -> float:

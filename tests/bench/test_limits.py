@@ -12,11 +12,13 @@ import pytest
 
 from batonpass.core.ids import Instant, Resource
 from batonpass.core.leases import Kind, LockedLease
-from batonpass.store import leases
+from batonpass.core.records import ClassName, FieldName, RecordId, RecordPath
+from batonpass.store import leases, records
 from batonpass.store.base import SYSTEM, Fences, q
 from batonpass.store.open import open_store
+from batonpass.testing.populated import contents
 from bench import limits, slowdisk
-from bench.seed import CLAIMED, HELD, Fleet
+from bench.seed import CLAIMED, FREE_RECORDS, HELD, HELD_RECORDS, RECORD_CLASS, WORK, Fleet
 from bench.served import Database
 from bench.world import plain_item
 
@@ -30,6 +32,16 @@ async def make_rows(url: str) -> None:
         leases.create(tx, [*free, *held, *(Resource(plain_item(cell)) for cell in range(CELLS))])
     async with store.write(SYSTEM, Fences(changing=frozenset(held))) as tx:
         leases.write(tx, [(row, claimed(row)) for row in tx.locked.values()])
+    await store.close()
+
+
+async def make_records(url: str) -> None:
+    store = await open_store(url)
+    pools = (FREE_RECORDS, HELD_RECORDS)
+    made = [RecordPath(ClassName(RECORD_CLASS), RecordId(p.record(n))) for p in pools for n in range(p.count)]
+    async with store.write(SYSTEM, Fences()) as tx:
+        leases.create(tx, [record.task(FieldName(WORK)) for record in made])
+        await tx.fetch(records.created_asked(made))
     await store.close()
 
 
@@ -82,6 +94,22 @@ def test_the_limit_of_a_renewal_is_one_row(database: Database) -> None:
     claims, events, changes = asyncio.run(counts(database.url))
     assert (claims, events) == (0, 0)
     assert changes > HELD.count
+    assert rate > 0
+
+
+@pytest.mark.parametrize("verb, kind", [("record_claim", "lease.claimed"), ("record_put", "record.put")])
+def test_the_limit_of_a_record_s_verb_is_its_row_its_history_and_its_event(
+    database: Database, verb: str, kind: str
+) -> None:
+    asyncio.run(make_records(database.url))
+
+    rate = limits.rate(database, verb, 0.2)
+
+    rows = contents(database.url)
+    written = [event for event in rows["events"] if event[2] == kind]
+    versions = [sum(int(str(row[3])) for row in rows[table]) for table in ("records", "record_fields")]
+    assert versions == [len(written), len(written) if verb == "record_put" else 0]
+    assert len(rows["record_log"]) == len(written) > 0
     assert rate > 0
 
 
