@@ -45,6 +45,15 @@ def test_a_name_is_taken_as_it_is_or_refused(text: str) -> None:
         assert all(segment[:1].isalnum() for segment in segments)
 
 
+@pytest.mark.parametrize("kind", Kind)
+def test_a_secret_is_no_name(kind: Kind) -> None:
+    secret = secret_of(kind, bytes(SECRET_BYTES)).reveal()
+    for name in (secret, f"worker/{secret}"):
+        with pytest.raises(Invalid, match="has the text of a token in it") as refused:
+            parse_key_name(name)
+        assert secret not in str(refused.value)
+
+
 @pytest.mark.parametrize("value", [None, 7, True, ["a"], {}])
 def test_a_name_is_a_text(value: object) -> None:
     with pytest.raises(Invalid, match=r"^key: must be a string"):

@@ -15,7 +15,7 @@ import pytest
 from batonpass.core.errors import NotFound
 from batonpass.store import check, migrate
 from batonpass.store.open import open_session, sqlite_path
-from batonpass.testing.populated import CLAIMED, FREE, RELEASED, WORKED, Populated, break_an_index, contents
+from batonpass.testing.populated import CLAIMED, FREE, KEY, RELEASED, WORKED, Populated, break_an_index, contents
 
 SECRET: Final = "bat_agt_" + "a1B2-" * 8 + "xyz"
 OTHER_HASH: Final = "0" * 64
@@ -96,6 +96,17 @@ DAMAGE: Final[dict[str, tuple[str, str, str]]] = {
         f"UPDATE tokens SET label = '{SECRET}' WHERE agent IS NULL AND person = 'person-pat'",
         "person-pat",
         "is kept as 64 characters that are not only a hash",
+    ),
+    "key_secrets": (
+        f"UPDATE api_keys SET hash = '{SECRET}' WHERE name = '{KEY}'",
+        f"apikey:{KEY}",
+        "is kept as 51 characters that are not only a hash",
+    ),
+    "key_names": (
+        f"""INSERT INTO api_keys (hash, name, created_by, created_at, expires_at)
+            SELECT '{OTHER_HASH}', name, created_by, created_at + 1, expires_at FROM api_keys WHERE name = '{KEY}'""",
+        f"apikey:{KEY}",
+        "has two keys that live at once, 000000000000 and ",
     ),
     "reply_secrets": (
         f"""UPDATE idempotency_keys SET reply = '{{"token": "{SECRET}"}}'""",

@@ -19,7 +19,7 @@ from typing import Final, NewType
 from batonpass.core.errors import Conflict, Invalid, NotFound
 from batonpass.core.identity import KEY_PREFIX
 from batonpass.core.ids import HolderId, Instant, TokenHash, json_type, shown
-from batonpass.core.tokens import PREFIX_HEX_SHOWN, Scope, parse_hash_prefix
+from batonpass.core.tokens import PREFIX_HEX_SHOWN, Scope, Secret, parse_hash_prefix, well_formed
 
 KeyName = NewType("KeyName", str)
 
@@ -69,6 +69,8 @@ def parse_key_name(text: object, *, field: str = "name") -> KeyName:
             " segments with / between them, each beginning with a letter or digit",
             field=field,
         )
+    if any(well_formed(Secret(segment)) for segment in text.split("/")):
+        raise Invalid(f"{field}: it has the text of a token in it, and names are shown to others", field=field)
     return KeyName(text)
 
 

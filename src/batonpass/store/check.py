@@ -145,6 +145,18 @@ INVARIANTS: Final = (
         "treat it as known to others: end the tokens of this person and mint new ones",
     ),
     Invariant(
+        "key_secrets",
+        "of an API key only the SHA-256 is kept",
+        "a key made at {1} is kept as {2} characters that are not only a hash",
+        "treat it as known to others: end the key and make another",
+    ),
+    Invariant(
+        "key_names",
+        "a name has one live API key at most",
+        "has two keys that live at once, {1} and {2}",
+        "end the one that nobody uses: `baton key revoke PREFIX`",
+    ),
+    Invariant(
         "reply_secrets",
         "no reply kept for repetition, and no event, holds the text of a token (D11)",
         "holds the text of a token",

@@ -155,6 +155,23 @@ WHERE length(hash) <> 64 OR hash ~ '[^0-9a-f]'
 ORDER BY person, created_at
 LIMIT :most::bigint;
 
+-- name: key_secrets(most)
+-- API keys of which more than a hash is kept; the last column is how many characters were kept in the hash's place.
+SELECT 'apikey:' || name, created_at, length(hash) FROM api_keys
+WHERE length(hash) <> 64 OR hash ~ '[^0-9a-f]'
+   OR name ~ 'bat_(pat|agt|key)_[A-Za-z0-9_-]{43}'
+ORDER BY name, created_at
+LIMIT :most::bigint;
+
+-- name: key_names(most)
+-- Two keys of one name whose lives overlap, neither of them revoked.
+SELECT 'apikey:' || a.name, substr(a.hash, 1, 12), substr(b.hash, 1, 12)
+FROM api_keys a
+JOIN api_keys b ON b.name = a.name AND b.hash > a.hash
+WHERE a.revoked_at IS NULL AND b.revoked_at IS NULL AND a.created_at < b.expires_at AND b.created_at < a.expires_at
+ORDER BY a.name, a.hash, b.hash
+LIMIT :most::bigint;
+
 -- name: reply_secrets(most)
 -- Replies kept for repetition, and events, that hold the text of a token (D11).
 SELECT place FROM (
