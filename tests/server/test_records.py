@@ -87,19 +87,21 @@ REFUSED_WRITES: Final = [
 
 
 async def test_of_several_writes_one_that_is_refused_refuses_them_all(scene: Scene) -> None:
-    for writes, told in REFUSED_WRITES:
-        answer = await scene.refused("mill", "POST", R, {"writes": writes})
+    with scene.unchanged():
+        for writes, told in REFUSED_WRITES:
+            answer = await scene.refused("mill", "POST", R, {"writes": writes})
 
-        assert (answer["error"], answer.get("field")) == told, writes
+            assert (answer["error"], answer.get("field")) == told, writes
 
 
 async def test_an_append_takes_no_more_than_its_cap(scene: Scene) -> None:
     for place in range(CAP):
         await scene.ask("mill", "POST", ACTIONS, {"value": place})
 
-    answer = await scene.refused("mill", "POST", ACTIONS, {"value": CAP})
+    with scene.unchanged():
+        answer = await scene.refused("mill", "POST", ACTIONS, {"value": CAP})
 
-    assert answer == {"status": 409, "error": "CAP_REACHED", "field": "actions"}
+        assert answer == {"status": 409, "error": "CAP_REACHED", "field": "actions"}
 
 
 async def test_a_repeated_write_is_answered_once_done_once(scene: Scene) -> None:
@@ -114,10 +116,11 @@ async def test_a_repeated_write_is_answered_once_done_once(scene: Scene) -> None
 
 
 async def test_a_value_is_held_to_its_registers_schema(scene: Scene) -> None:
-    answer = await scene.refused("mill", "PUT", STATUS, {"value": "on fire"})
+    with scene.unchanged():
+        answer = await scene.refused("mill", "PUT", STATUS, {"value": "on fire"})
 
-    assert (answer["status"], answer["error"], answer["field"]) == (400, "BAD_REQUEST", "status")
-    assert answer["details"]
+        assert (answer["status"], answer["error"], answer["field"]) == (400, "BAD_REQUEST", "status")
+        assert answer["details"]
 
 
 async def test_a_record_remembers_the_version_of_its_class_that_it_was_written_under(scene: Scene) -> None:
@@ -181,12 +184,13 @@ UNKEPT: Final[list[tuple[str, str, str | None]]] = [
 
 
 async def test_a_value_that_cannot_be_kept_is_refused(scene: Scene) -> None:
-    for text, code, field in UNKEPT:
-        told = refusal(await scene.send_raw("mill", "PUT", FACTS, f'{{"value":{text}}}'.encode()))
+    with scene.unchanged():
+        for text, code, field in UNKEPT:
+            told = refusal(await scene.send_raw("mill", "PUT", FACTS, f'{{"value":{text}}}'.encode()))
 
-        assert (told["error"], told.get("field")) == (code, field), text[:40]
+            assert (told["error"], told.get("field")) == (code, field), text[:40]
 
-    assert (await scene.send("mill", "GET", R)).status_code == 404
+        assert (await scene.send("mill", "GET", R)).status_code == 404
 
 
 async def test_an_append_is_bounded_in_bytes_too(scene: Scene) -> None:
@@ -294,9 +298,10 @@ SENSELESS: Final = [
 async def test_what_is_not_there_or_makes_no_sense_is_refused_by_its_code(scene: Scene) -> None:
     await scene.ask("mill", "PUT", STATUS, {"value": "open"})
 
-    answers = {path: (await scene.refused("mill", "GET", path))["error"] for path, _ in SENSELESS}
+    with scene.unchanged():
+        answers = {path: (await scene.refused("mill", "GET", path))["error"] for path, _ in SENSELESS}
 
-    assert answers == dict(SENSELESS)
+        assert answers == dict(SENSELESS)
 
 
 # --- deletion --------------------------------------------------------------------------------------------------------
@@ -317,7 +322,8 @@ async def test_a_deleted_record_is_gone_and_its_versions_go_on(scene: Scene) -> 
     assert (again["version"], again["record_version"]) == (3, 5)
     assert (retaken["version"], retaken["epoch"]) > (claimed["version"] + 1, claimed["epoch"] + 1)
     assert (await scene.ask("mill", "GET", ACTIONS))["value"] == []
-    assert [each["error"] for each in [await scene.refused("pat", "DELETE", f"{PAGE}/inc-9", {})]] == ["NOT_FOUND"]
+    with scene.unchanged():
+        assert (await scene.refused("pat", "DELETE", f"{PAGE}/inc-9", {}))["error"] == "NOT_FOUND"
 
 
 async def test_a_deletion_ends_every_tenure_and_says_whose(scene: Scene) -> None:

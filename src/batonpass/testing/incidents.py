@@ -7,7 +7,8 @@ told = await scene.refused("reader", "PUT", f"{R}/fields/status", {"value": "clo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -67,15 +68,17 @@ class Scene:
         return response.json()
 
     async def refused(self, who: str, method: str, path: str, body: object = None, **headers: str) -> dict[str, Any]:
-        """Return the refusal of a request that must be refused, with its status in place of its sentence.
-
-        Not one row of the database may have changed.
-        """
-        before = contents(self.url)
+        """Return the refusal of a request that must be refused, with its status in place of its sentence."""
         response = await self.send(who, method, path, body, **headers)
         assert response.is_error, response.text
-        assert contents(self.url) == before
         return refusal(response)
+
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """Assert at the end of the block that no row of the database has changed in it."""
+        before = contents(self.url)
+        yield
+        assert contents(self.url) == before
 
 
 def refusal(response: httpx.Response) -> dict[str, Any]:
