@@ -64,7 +64,7 @@ def sidecar(
         command: the program that does the work, and its arguments, after --.
         record: which record, as class/id; it is made if need be.
         field: which of its tasks.
-        checkpoint: the register that COMMAND's checkpoints go to, and the last one comes from.
+        checkpoint: the register, or list, that COMMAND's checkpoints go to and the last one comes from.
         lease: for how long at a time the task is held, in whole seconds; without it as long as its class says.
         wait: wait so long for a task that somebody else has; not at all without it.
         release_on_failure: hand the task back however COMMAND ended.
