@@ -23,6 +23,7 @@ from batonpass.core.fences import fence_broken, working_fence_broken
 from batonpass.core.identity import Kind as Sort
 from batonpass.core.identity import Principal
 from batonpass.core.ids import Fence, HolderId, Instant, PersonId, Resource, TokenHash
+from batonpass.core.lease_law import decide, lost_to_another
 from batonpass.core.leases import (
     Answer,
     Edge,
@@ -35,10 +36,8 @@ from batonpass.core.leases import (
     Request,
     Standing,
     Verb,
-    decide,
     is_callers,
     is_own,
-    lost_to_another,
     may_renew,
     view,
 )

@@ -15,6 +15,7 @@ from batonpass.core.errors import AlreadyClaimed, Conflict, Forbidden, LeaseLost
 from batonpass.core.identity import Kind as Sort
 from batonpass.core.identity import Principal
 from batonpass.core.ids import Fence, HolderId, Instant, PersonId, Resource, TokenHash
+from batonpass.core.lease_law import decide, ended
 from batonpass.core.leases import (
     Answer,
     Granted,
@@ -25,8 +26,6 @@ from batonpass.core.leases import (
     Request,
     Standing,
     Verb,
-    decide,
-    ended,
     may_renew,
 )
 from batonpass.core.policy import Policy

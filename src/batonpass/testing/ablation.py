@@ -16,7 +16,7 @@ from typing import Final
 from unittest import mock
 
 from batonpass.core import fences as fence_law
-from batonpass.core import leases as law
+from batonpass.core import lease_law as law
 from batonpass.core import tokens as token_law
 from batonpass.core.clock import Clock
 from batonpass.core.errors import AlreadyClaimed
@@ -32,6 +32,7 @@ from batonpass.core.leases import (
     Request,
     Standing,
     Verb,
+    may_renew,
 )
 from batonpass.core.tokens import RunMint, RunMinted
 from batonpass.server.services import leases as lease_services
@@ -127,7 +128,7 @@ def _claim_that_keeps_a_reservations_epoch(
     lease: LockedLease, request: Request, standing: Standing, now: Instant
 ) -> Answer:
     parked = lease.kind is Kind.RESERVATION and lease.in_force(now)
-    if parked and law.may_renew(lease, request.principal) and not standing.nonce_used:
+    if parked and may_renew(lease, request.principal) and not standing.nonce_used:
         taken_up = replace(lease, kind=Kind.CLAIM, dispatch=request.dispatch)
         return _renewed(taken_up, request, standing.policy, now)
     return _decide_claim(lease, request, standing, now)
@@ -182,6 +183,7 @@ _callers_own = lease_services.Leases._callers_own  # noqa: SLF001
 
 SIBLINGS: Final = (
     Patch(law, "may_renew", _renewable_by_its_agent),
+    Patch(fence_law, "may_renew", _renewable_by_its_agent),
     Patch(law, "is_callers", _callers_is_its_agents),
     Patch(lease_services, "is_callers", _callers_is_its_agents),
     Patch(law, "_not_the_runs_to_end", _anybodys_to_end),
@@ -237,7 +239,7 @@ ABLATIONS: Final = {
             "no-ghost",
             (
                 Patch(law, "_on_tenure", _tenure_that_is_taken_anew),
-                Patch(law.Request, "may_acquire", property(lambda _: True)),
+                Patch(Request, "may_acquire", property(lambda _: True)),
             ),
             {**LAUNCH, "beat": 1, "settle": 6, "deliver": 3},
             agents="A",

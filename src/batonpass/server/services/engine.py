@@ -3,7 +3,7 @@
     lock every row concerned, in order ─┐
     read the clock, the nodes, the      │ first round trip
     policies, nonces and claim counts  ─┘
-    decide each in order (core/leases), on the row the one before left
+    decide each in order (core/lease_law), on the row the one before left
     write the changed rows, nonces,    ─┐
     tenures and events, COMMIT         ─┘ second round trip
 
@@ -23,6 +23,7 @@ from batonpass.core import points
 from batonpass.core.clock import Clock
 from batonpass.core.errors import AlreadyClaimed, BatonError, Conflict, Forbidden, InvalidNode, NotFound
 from batonpass.core.ids import HolderId, Instant, NodeId, Resource, TokenHash
+from batonpass.core.lease_law import decide
 from batonpass.core.leases import (
     Granted,
     Kind,
@@ -30,7 +31,6 @@ from batonpass.core.leases import (
     Refused,
     Request,
     Standing,
-    decide,
 )
 from batonpass.core.node_types import NODE_TYPES, JudgedBy
 from batonpass.core.policy import Policy

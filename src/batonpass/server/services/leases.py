@@ -9,7 +9,8 @@ from typing import Final, TypeVar
 from batonpass.core.errors import BatonError, FenceBroken, Invalid
 from batonpass.core.identity import Principal
 from batonpass.core.ids import HolderId, Instant, NodeId, Resource
-from batonpass.core.leases import Kind, Lease, Request, Verb, is_callers, lost_to_another
+from batonpass.core.lease_law import lost_to_another
+from batonpass.core.leases import Kind, Lease, Request, Verb, is_callers
 from batonpass.server.services.asks import Ask
 from batonpass.server.services.change import Caller, require_writer
 from batonpass.server.services.engine import Done, LeaseEngine, Outcome

@@ -14,8 +14,8 @@ from batonpass.core import record_writes as law
 from batonpass.core.classes import FieldSpec, RecordClass
 from batonpass.core.errors import Invalid, NotFound
 from batonpass.core.ids import Resource
+from batonpass.core.lease_law import ended as tenure_ended
 from batonpass.core.leases import Lease
-from batonpass.core.leases import ended as tenure_ended
 from batonpass.core.premises import BasedOn, Premise
 from batonpass.core.record_writes import FieldState, Write, Written
 from batonpass.core.records import FieldKind, FieldName, RecordPath, identity_of, task_of
