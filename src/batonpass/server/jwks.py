@@ -115,22 +115,22 @@ class KeySet:
 
     async def load(self) -> None:
         """Read the keys; raise `JwksError` when they cannot be had."""
-        self._tried_s = self._monotonic_s()
+        tried_s = self._tried_s = self._monotonic_s()
         try:
-            async with asyncio.timeout(self._read_s_max):
-                raw = await asyncio.to_thread(self.source.read)
-        except TimeoutError as error:
-            self._failed = True
-            raise JwksError(f"no answer within {self._read_s_max:g} s") from error
-        except (JwksError, OSError) as error:
-            self._failed = True
-            raise JwksError(str(error)) from error
-        try:
-            self._keys = parse_keys(raw)
-        except JwksError:
+            self._keys = parse_keys(await self._read())
+        except Exception:
             self._failed = True
             raise
-        self._failed, self._read_s = False, self._tried_s
+        self._failed, self._read_s = False, tried_s
+
+    async def _read(self) -> bytes:
+        try:
+            async with asyncio.timeout(self._read_s_max):
+                return await asyncio.to_thread(self.source.read)
+        except TimeoutError as error:
+            raise JwksError(f"no answer within {self._read_s_max:g} s") from error
+        except OSError as error:
+            raise JwksError(f"it cannot be read: {error.strerror or error}") from error
 
     def _fresh(self) -> bool:
         return self._read_s is not None and self._monotonic_s() - self._read_s < FRESH_S
@@ -150,7 +150,6 @@ class KeySet:
         except JwksError as error:
             log.warning("jwks.failed", extra={"source": self.source.shown, "why": str(error)})
         except Exception:  # a library's surprise over an issuer's bytes: it must not fail whoever waits
-            self._failed = True
             log.exception("jwks.failed", extra={"source": self.source.shown})
 
 
@@ -200,12 +199,8 @@ def _signing_key(data: dict[str, object]) -> SigningKey | None:
 
 
 def _read_file(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            raw = file.read(BYTES_MAX + 1)
-    except OSError as error:
-        raise JwksError(f"it cannot be read: {error.strerror or error}") from error
-    return _bounded(raw)
+    with path.open("rb") as file:
+        return _bounded(file.read(BYTES_MAX + 1))
 
 
 def _fetch(url: str, *, on_this_machine: bool, s_max: float) -> bytes:
