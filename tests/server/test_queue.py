@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
 
 from batonpass.core.errors import LeaseLost
@@ -443,17 +445,17 @@ async def test_next_reads_the_facts_of_what_it_takes_and_of_nothing_else(
 ) -> None:
     await put(server, *(task(f"{n:02}", priority="p1") for n in range(50)), ready=False)
     await put(server, *(task(f"ready-{n:02}", priority="p3") for n in range(20)))
-    read: list[tuple[bool, int]] = []
-    candidates = stored.candidates
+    read: list[int] = []
+    facts_asked = stored._facts_asked  # noqa: SLF001  # whoever reads facts asks for them with it
 
-    async def noting(tx: Any, nodes: Any, now: Any) -> Any:  # noqa: ANN401 — passed on
-        read.append((hasattr(tx, "put"), len(nodes)))
-        return await candidates(tx, nodes, now)
+    def noting(nodes: Any, now: Any) -> Any:  # noqa: ANN401 — passed on
+        read.append(len(nodes))
+        return facts_asked(nodes, now)
 
-    monkeypatch.setattr(stored, "candidates", noting)
+    monkeypatch.setattr(stored, "_facts_asked", noting)
     await take(server, seven)
 
-    assert read == [(True, 1)]
+    assert read == [1]
 
 
 async def test_with_candidates_the_first_still_free_is_taken(server: InProcessServer, seven: str, nine: str) -> None:
@@ -553,18 +555,27 @@ async def test_what_changes_after_the_look_passes_to_the_next_item(
     assert (await taking)["item"]["id"] == "task-b"
 
 
+@asynccontextmanager
+async def counted_by_another(url: str, holder: str) -> AsyncIterator[None]:
+    """Hold the lock under which a holder's claims are counted, which comes after those of rows."""
+    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+        await connection.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", [holder])
+        yield
+
+
 @pytest.mark.parametrize("change", ["blocked", "resolved", "superseded", "abandoned"])
 async def test_what_happens_between_choosing_and_granting_is_seen_under_the_lock(
-    server: InProcessServer, seven: str, change: str
+    server: InProcessServer, database_url: str, seven: str, change: str
 ) -> None:
+    """The call holds its item's row and waits for the next lock, behind which it reads everything again."""
     if server.store.dialect == "sqlite":
         pytest.skip("one writer at a time: nothing can change between the two")
     await put(server, task("a", priority="p1"), task("b"))
     edges = {"blocked": "blocks", "resolved": "resolves", "superseded": "supersedes"}
 
-    async with points.held("next.picked") as door:
+    async with counted_by_another(database_url, "agent-seven"):
         taking = asyncio.create_task(take(server, seven))
-        await door.reached()
+        await until_blocked(database_url)
         if change == "abandoned":
             await server.ask("POST", "/v1/nodes/task-a/status", {"status": "abandoned"})
         else:

@@ -20,7 +20,7 @@ from batonpass.testing.waits import until_gathered
 pytestmark = pytest.mark.anyio
 
 AGENTS = 12
-QUESTIONS_MAX = 6
+QUESTIONS_MAX = 3
 """The clock, who reserves, what has lapsed, the head of the queue; then the locks, and the facts under them."""
 
 
@@ -58,13 +58,13 @@ async def test_they_share_transactions(
 ) -> None:
     await put(server, *(task(f"{n:02}") for n in range(AGENTS)))
     looks: list[int] = []
-    standing = stored.standing
+    reserving_asked = stored.reserving_asked
 
-    async def noting(tx: Any, launches: Any, callers: Any, now: Any) -> Any:  # noqa: ANN401 — passed on
+    def noting(callers: Any) -> Any:  # noqa: ANN401 — passed on
         looks.append(len(callers))
-        return await standing(tx, launches, callers, now)
+        return reserving_asked(callers)
 
-    monkeypatch.setattr(stored, "standing", noting)
+    monkeypatch.setattr(stored, "reserving_asked", noting)
     answers = await together(server, crowd)
 
     assert Counter(answer["status"] for answer in answers) == {"claimed": AGENTS}
@@ -163,7 +163,7 @@ async def test_a_broken_fence_refuses_its_own_call_only(server: InProcessServer,
     assert item_of(await take(server, crowd[2])) is not None, "what the refused call was shown is still free"
 
 
-async def test_one_alone_takes_an_item_in_six_questions(
+async def test_one_alone_takes_an_item_in_three_questions(
     server: InProcessServer, crowd: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await put(server, task("a"), task("b"))

@@ -3,6 +3,7 @@
 A `Store` is opened by URL (`store.open`) and offers two doors:
 
 * `store.read()`: a consistent snapshot of what is committed, and nothing else;
+  `store.glance()` has one for each fetch, and costs who asks once a single round trip;
   `store.read_aside()` is the same for a read that computes, and holds nobody up;
   `store.read_long()` for one that lasts, see `store.longreads`.
 * `store.write(principal, fences)`: the only way to change anything. It locks
@@ -184,6 +185,10 @@ class Store(Protocol):
 
     def read(self) -> AbstractAsyncContextManager[Reader]:
         """Open a snapshot of what is committed."""
+        ...
+
+    def glance(self) -> AbstractAsyncContextManager[Reader]:
+        """Open what reads like a snapshot, but may be another one at each fetch: for one question, or for hints."""
         ...
 
     def read_aside(self) -> AbstractAsyncContextManager[Reader]:

@@ -10,7 +10,7 @@ from batonpass.core.feed import StoredEvent as StoredEvent  # noqa: PLC0414  # w
 from batonpass.core.identity import Principal
 from batonpass.core.ids import Instant, Resource
 from batonpass.core.records import FieldName, RecordPath, is_of_record, task_of
-from batonpass.store.base import Reader, Tx, as_json, q
+from batonpass.store.base import Reader, Tx, as_json, now_asked, q
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +53,13 @@ def append(tx: Tx, events: Sequence[Event], *, at: Instant) -> None:
 
 async def events_after(tx: Reader, seq: int, *, most: int) -> list[StoredEvent]:
     """Return at most `most` events after position `seq`, oldest first."""
-    (rows,) = await tx.fetch(q("events.after", seq=seq, most=most))
-    return [StoredEvent(*row) for row in rows]
+    return (await news(tx, seq, most=most))[0]
+
+
+async def news(tx: Reader, seq: int, *, most: int) -> tuple[list[StoredEvent], Instant]:
+    """Return at most `most` events after position `seq`, oldest first, and the time."""
+    rows, ((now,),) = await tx.fetch(q("events.after", seq=seq, most=most), now_asked(tx.clock))
+    return [StoredEvent(*row) for row in rows], Instant(now)
 
 
 @dataclass(frozen=True, slots=True)

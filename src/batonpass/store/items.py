@@ -33,9 +33,13 @@ class Note:
     what: What
 
 
-async def lock_affected(tx: Tx, changed: Iterable[NodeId], *, most: int) -> list[NodeId]:
-    """Lock the items whose eligibility a change of `changed` may touch, at most so many, in order; return them."""
-    (rows,) = await tx.fetch(q("ranking.lock_affected", changes=as_json(sorted(changed)), most=most))
+def affected_locked(changed: Iterable[NodeId], *, most: int) -> Statement:
+    """Ask for the items whose eligibility a change of `changed` may touch, at most so many, locked; see `affected`."""
+    return q("ranking.lock_affected", changes=as_json(sorted(changed)), most=most)
+
+
+def affected(rows: Sequence[Row]) -> list[NodeId]:
+    """Return the answer to `affected_locked`, in order."""
     return [NodeId(row[0]) for row in rows]
 
 

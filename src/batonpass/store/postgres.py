@@ -63,6 +63,8 @@ class PostgresReader:
 
     _begin: Bound = BEGIN_READ
     _limits: Sequence[Statement] = ()
+    _behind: Sequence[Bound] = ()
+    """What ends each round trip."""
 
     def __init__(self, connection: Connection, clock: Clock) -> None:
         self._connection = connection
@@ -74,9 +76,11 @@ class PostgresReader:
     async def fetch(self, *statements: Statement) -> list[list[Row]]:
         """Return the rows of each statement, all sent in one round trip with what was put before."""
         try:
-            return await self._connection.round_trip(self._line(statements), wanted=len(statements))
+            rows = await self._connection.round_trip([*self._line(statements), *self._behind])
         except psycopg.Error as error:
             raise translated(error) from error
+        end = len(rows) - len(self._behind)
+        return rows[end - len(statements) : end]
 
     async def now(self) -> Instant:
         """Return the time, read by a statement of its own."""
@@ -105,6 +109,17 @@ class PostgresReader:
         query = self._queries[statement.name]
         assert query.params == statement.params.keys(), (statement.name, query.params ^ statement.params.keys())
         return bound(query.sql, statement.params)
+
+
+class PostgresGlance(PostgresReader):
+    """A snapshot for each fetch, begun and ended in its round trip."""
+
+    _behind = (COMMIT,)
+
+    def _line(self, statements: Sequence[Statement] = ()) -> list[Bound]:
+        line = super()._line(statements)
+        self._begun = False
+        return line
 
 
 class PostgresLongReader(PostgresReader):
@@ -188,6 +203,12 @@ class PostgresStore:
                 yield reader
             finally:
                 await reader.finish()
+
+    @asynccontextmanager
+    async def glance(self) -> AsyncIterator[Reader]:
+        """Open what has a snapshot for each fetch."""
+        async with self._connection(self._readers) as connection:
+            yield PostgresGlance(connection, self.clock)
 
     def read_aside(self) -> AbstractAsyncContextManager[Reader]:
         """Open a snapshot like any other: the database computes, and the pool has its bound."""

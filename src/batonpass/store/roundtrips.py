@@ -107,14 +107,14 @@ class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
         self._prepared_here: dict[bytes, None] = {}
         self._columns = Transformer(self)
 
-    async def round_trip(self, statements: Sequence[Bound], *, wanted: int = 0) -> list[list[Row]]:
-        """Send `statements` together, and return the rows of the last `wanted`; raise the first error there is."""
+    async def round_trip(self, statements: Sequence[Bound]) -> list[list[Row]]:
+        """Send `statements` together, and return the rows of each; raise the first error there is."""
         try:
             results = await self.wait(self._exchanged(statements))
         except BaseException:
             self.spoiled = True
             raise
-        return [self._rows(result) for result in results[len(results) - wanted :]]
+        return [self._rows(result) for result in results]
 
     def _exchanged(self, statements: Sequence[Bound]) -> PQGen[list[PGresult]]:
         """Return the answer of each statement."""

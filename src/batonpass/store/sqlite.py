@@ -31,7 +31,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, closing, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -218,6 +218,10 @@ class SqliteStore:
         finally:
             connection.rollback()
             self._readers.append(connection)
+
+    def glance(self) -> AbstractAsyncContextManager[Reader]:
+        """Open a snapshot like any other: beginning and ending one takes no round trip here."""
+        return self.read()
 
     @asynccontextmanager
     async def read_aside(self) -> AsyncIterator[Reader]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from batonpass.core.identity import Principal
-from batonpass.core.ids import HolderId, Instant, NodeId, Resource
+from batonpass.core.ids import HolderId, Instant, NodeId, PersonId, Resource
 from batonpass.core.leases import LockedLease
 from batonpass.store import queue
-from batonpass.store.base import Reader, Retry, Row, Statement, Tx, as_json, q
+from batonpass.store.base import Retry, Row, Statement, Tx, as_json, q
 
 Launch = tuple[HolderId, str]
 """A holder and the nonce of one of its launches."""
@@ -44,24 +44,24 @@ async def lock_launch(tx: Tx, launch: Launch) -> LockedLease | None:
     return lease if (lease.holder, lease.dispatch) == launch else None
 
 
-async def standing(
-    tx: Reader, launches: Iterable[Launch], callers: Iterable[Principal], now: Instant
-) -> tuple[Mapping[Launch, Resource], frozenset[HolderId]]:
-    """Return what launches have claimed, and which callers have reservations of their own in force (D14)."""
-    owners = {caller.id: caller.person if caller.is_person else None for caller in callers}
-    claimed, reserving = await tx.fetch(
-        launched_asked(launches),
-        q(
-            "taking.reserving",
-            holders=as_json(sorted(owners)),
-            owners=as_json(sorted(filter(None, owners.values()))),
-            now=now,
-        ),
+def reserving_asked(callers: Iterable[Principal]) -> Statement:
+    """Ask which reservations callers have; see `reserving`."""
+    owners = _owners(callers)
+    return q("taking.reserving", holders=as_json(sorted(owners)), owners=as_json(sorted(filter(None, owners.values()))))
+
+
+def reserving(rows: Sequence[Row], callers: Iterable[Principal], now: Instant) -> frozenset[HolderId]:
+    """Return which callers have reservations of their own in force, from the answer to `reserving_asked` (D14)."""
+    holding = {name for *names, until in rows if until > now for name in names}
+    return frozenset(
+        holder
+        for holder, owner in _owners(callers).items()
+        if holder in holding or (owner is not None and owner in holding)
     )
-    holding = {name for row in reserving for name in row}
-    return launched(claimed), frozenset(
-        holder for holder, owner in owners.items() if holder in holding or (owner is not None and owner in holding)
-    )
+
+
+def _owners(callers: Iterable[Principal]) -> dict[HolderId, PersonId | None]:
+    return {caller.id: caller.person if caller.is_person else None for caller in callers}
 
 
 def _pairs(launches: Iterable[Launch]) -> str:

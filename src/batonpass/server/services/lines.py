@@ -14,7 +14,8 @@ long as there is such an item the baton goes on, behind `MISSES_MAX` misses in
 a row only slower, until everybody has had it; those who have something routed
 to them come first. Where nothing is left, it goes on to those alone who have
 reservations. Every event begins at the front again, but for one that some item
-was claimed: it leaves nobody anything, except who asks for that very claim.
+was claimed: it leaves nobody anything, except who asks for that very claim. A
+little after any event the first looks once more.
 
 Who comes while others wait joins the end, and has a first try of its own once
 those before it are done or have found nothing: whoever is back from its work
@@ -180,14 +181,15 @@ class Line(Generic[T]):
 
     def hear(self, rows: Sequence[StoredEvent] = ()) -> None:
         """Let everybody be tried again, from the front, because something has happened that may be for them."""
-        if rows and all(row.kind in HELD_ON for row in rows):
-            for waiter, launch in self._launches.items():
-                if any(map(launch.may_have, rows)):
-                    self._untried[waiter] = None
-            self._pass_on()
-            return
-        self._begin(deque(self._waiters))
         self._again = True
+        if not rows or not all(row.kind in HELD_ON for row in rows):
+            self._begin(deque(self._waiters))
+            return
+        for waiter, launch in self._launches.items():
+            if any(map(launch.may_have, rows)):
+                self._untried[waiter] = None
+        self._pass_on()
+        self._look_later()
 
     def stop(self) -> None:
         """Let nobody try any more; tries that are under way are finished."""
@@ -233,6 +235,9 @@ class Line(Generic[T]):
             else:
                 self._misses = 0
                 self._pass_on()
+        self._look_later()
+
+    def _look_later(self) -> None:
         if self._slowly is None and (self._due or self._passed or self._again):
             self._slowly = asyncio.create_task(self._go_on(), name="baton, slowly")
 
@@ -321,7 +326,7 @@ class Lines(Generic[T]):
         return await waiter.outcome()
 
     async def _favoured(self, holders: Collection[HolderId]) -> Favoured:
-        async with self._store.read() as tx:
+        async with self._store.glance() as tx:
             return await favoured(tx, holders)
 
     @contextmanager

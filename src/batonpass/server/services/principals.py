@@ -123,7 +123,7 @@ class Principals:
                 del self._looking[token]
 
     async def _kept_token(self, token: TokenHash) -> Found | None:
-        async with self._store.read() as tx:
+        async with self._store.glance() as tx:
             rows, ((now,),) = await tx.fetch(tokens.known_asked(token), now_asked(self._store.clock))
         known = tokens.known(rows)
         if known is None or not known.token.valid(now):
@@ -131,7 +131,7 @@ class Principals:
         return Found(principal_of(known), left=known.token.expires_at - now)
 
     async def _kept_key(self, token: TokenHash) -> Found | None:
-        async with self._store.read() as tx:
+        async with self._store.glance() as tx:
             rows, ((now,),) = await tx.fetch(keys.known_asked(token), now_asked(self._store.clock))
         key = keys.known(rows)
         if key is None or not key.valid(now):
@@ -143,7 +143,7 @@ class Principals:
         return Found(principal_of_account(vouched.account, token), vouched.left) if vouched is not None else None
 
     async def _now(self) -> Instant:
-        async with self._store.read() as tx:
+        async with self._store.glance() as tx:
             return await tx.now()
 
     def _remember(self, found: Found, *, looked_s: float) -> None:

@@ -35,7 +35,7 @@ class Queue:
         """
         if project is None:
             return QueueScope()
-        async with self._store.read() as tx:
+        async with self._store.glance() as tx:
             return QueueScope(frozenset(await ranking.scope(tx, project)))
 
     async def why(self, asker: Principal, node: NodeId) -> Explanation:

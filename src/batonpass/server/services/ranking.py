@@ -88,33 +88,48 @@ class Stirred:
             items.note(tx, self.projects, What.PROJECT)
         telling = self.telling | self.across
         if not telling:
-            await derive(tx, _queueable(self.written), now)
+            await derive_alone(tx, _queueable(self.written), now)
             return False
-        affected = await items.lock_affected(tx, self.written | telling, most=FANOUT_MAX + 1)
-        certain = telling if len(affected) > FANOUT_MAX else self.across
-        note = items.changes_noted(certain, telling - certain)
-        reached = self.written.union(self.across, affected[:FANOUT_MAX])
-        (noted,) = await derive(tx, _queueable(reached), now, beside=[note], locked=True)
-        return bool(noted or self.projects)
+        # Mostly nothing is affected but what was written, so that is read along, behind the locks.
+        certain = _queueable(self.written | self.across)
+        lock = items.affected_locked(self.written | telling, most=FANOUT_MAX + 1)
+        note = items.changes_noted(self.across, telling - self.across)
+        affected, noted = await derive(tx, certain, now, before=[lock], behind=[note])
+        reached = items.affected(affected)
+        if len(reached) > FANOUT_MAX:
+            tx.put(items.changes_noted(telling - self.across, ()))
+        await derive(tx, _queueable(reached[:FANOUT_MAX]) - certain, now)
+        return bool(noted or self.projects or len(reached) > FANOUT_MAX)
 
 
 async def derive(
-    tx: Tx, ids: Collection[NodeId], now: Instant, *, beside: Sequence[Statement] = (), locked: bool = False
+    tx: Tx,
+    ids: Collection[NodeId],
+    now: Instant,
+    *,
+    before: Sequence[Statement] = (),
+    behind: Sequence[Statement] = (),
 ) -> list[list[Row]]:
-    """Write what the index is to keep of nodes, as they are once their rows are locked, which may be so already.
+    """Write what the index is to keep of nodes, which are locked, or are by what is sent `before`.
 
-    Return the rows of the statements `beside`, which go along.
+    Return the rows of what goes along, before and behind.
     """
     wanted = sorted(ids)
-    before = [] if locked else [items.lock_asked(wanted)]
-    asked = [*before, *queue.candidates_asked(wanted, now)] if wanted else []
-    if not asked and not beside:
+    asked = queue.candidates_asked(wanted, now) if wanted else []
+    if not (asked or before or behind):
         return []
-    rows = await tx.fetch(*asked, *beside)
+    rows = await tx.fetch(*before, *asked, *behind)
+    first, end = len(before), len(before) + len(asked)
     if wanted:
-        candidates = queue.candidates_of(wanted, rows[len(before) : len(asked)])
+        candidates = queue.candidates_of(wanted, rows[first:end])
         items.put(tx, [keep(candidate, now) for candidate in candidates])
-    return rows[len(asked) :]
+    return [*rows[:first], *rows[end:]]
+
+
+async def derive_alone(tx: Tx, ids: Collection[NodeId], now: Instant) -> None:
+    """Lock items, and write what the index is to keep of them."""
+    if ids:
+        await derive(tx, ids, now, before=[items.lock_asked(ids)])
 
 
 async def refresh(store: Store, *, rounds: int = ROUNDS_MAX) -> bool:
@@ -185,7 +200,7 @@ async def _round(store: Store) -> bool:
             more = more or len(notes) == NOTES_MAX or any(note.what is not What.ITEM for note in notes)
             notes = [note for note in notes if note.what is What.ITEM]
         if notes:
-            await derive(tx, _queueable({NodeId(note.name) for note in notes}), Instant(now))
+            await derive_alone(tx, _queueable({NodeId(note.name) for note in notes}), Instant(now))
             items.drop_notes(tx, notes)
         await points.areach("rank.derived")
     return more

@@ -103,9 +103,8 @@ class Tailer:
                 self._kept.clear()
                 self._published(())  # whoever stood before it may have missed something
             return
-        async with self._store.read() as tx:
-            rows = await events.events_after(tx, self._mark, most=ROWS_MAX)
-            self.now = await tx.now()
+        async with self._store.glance() as tx:
+            rows, self.now = await events.news(tx, self._mark, most=ROWS_MAX)
         await points.areach("feed.read")
         upto = readable(self._mark, (row.seq for row in rows), settled=settled.upto if settled else 0)
         self._publish([row for row in rows if row.seq <= upto], upto)
@@ -128,7 +127,7 @@ class Tailer:
 
     async def _writers(self) -> frozenset[str]:
         """Return who is writing events, seen after whatever was read before and before whatever is read next."""
-        async with self._store.read() as tx:
+        async with self._store.glance() as tx:
             return await events.writers(tx)
 
     def _publish(self, rows: Sequence[StoredEvent], upto: int) -> None:

@@ -1,9 +1,9 @@
 """Calls of `next` that arrive together: one look at the queue's head, one transaction for all (D15, D16).
 
-    look at the head, in one snapshot: every call is shown another item   hints only
+    look at the head: every call is shown another item                    hints only, two round trips
     lock their lease rows, but none that somebody holds locked          ┐
-    then launches, clock, policies, nonces, claim counts                ┘ one round trip
-    then the facts of all of them again, under the locks                  one round trip
+    then launches, clock, policies, nonces, claim counts                │ one round trip
+    then the facts of all of them again, under the locks                ┘
     judge each anew, decide by `core.leases`, write, COMMIT               one round trip
 
 The head is the index's word, which tells neither who an item is routed to nor
@@ -14,8 +14,9 @@ a set cannot answer is answered alone (`services.choosing`).
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
-from collections.abc import AsyncIterator, Collection, Hashable, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
@@ -23,7 +24,7 @@ from typing import Final
 from batonpass.core import points
 from batonpass.core.clock import moment
 from batonpass.core.errors import BatonError, Paused
-from batonpass.core.ids import Instant, NodeId, Resource
+from batonpass.core.ids import HolderId, Instant, NodeId, Resource
 from batonpass.core.queue import Candidate, Item
 from batonpass.core.ranking import day_number, lanes
 from batonpass.server.services.change import Caller
@@ -145,7 +146,7 @@ class Taking:
             answers: dict[Want, Answer | Alone] = dict(shown.alone)
             await points.areach("next.chosen")
             if shown.nodes:
-                answers |= await self._taken(shown.nodes)
+                answers |= await self._taken(shown.nodes, shown.now)
         left = {want.wish.part for want in shown.nodes if not isinstance(answers[want], Taken)}
         for want in wants:
             if want.wish.part in left:
@@ -156,9 +157,8 @@ class Taking:
     @asynccontextmanager
     async def _offering(self, wants: Sequence[Want]) -> AsyncIterator[_Shown]:
         """Yield what each is shown, and offer it to nobody else meanwhile."""
-        async with self._store.read() as tx:
-            look = await _Look.begin(tx, self._offered)
-            shown = await look.show(wants)
+        async with self._store.glance() as tx:
+            shown = await _Look.at(tx, wants, self._offered)
         mine = frozenset(shown.nodes.values())
         self._offered |= mine
         try:
@@ -167,21 +167,22 @@ class Taking:
             self._offered -= mine
 
     @retried
-    async def _taken(self, shown: dict[Want, NodeId]) -> dict[Want, Answer | Alone]:
+    async def _taken(self, shown: dict[Want, NodeId], looked: Instant) -> dict[Want, Answer | Alone]:
         """Claim what each was shown, where that may be under the locks."""
         writers = [_writer(want, node) for want, node in shown.items()]
         asks = {want: ask_for(want.caller.principal, want.wish, Resource(node)) for want, node in shown.items()}
         launches = [want.launch for want in shown if want.wish.dispatch is not None]
+        nodes = list(shown.values())
         first = [taking.launches_locked(launches), taking.launched_asked(launches)] if launches else []
-        async with self._store.write_set(
-            writers, along=[*first, *along(self._store.clock, list(asks.values()))], skip_locked=True
-        ) as tx:
+        engines = along(self._store.clock, list(asks.values()))
+        last = queue.candidates_asked(nodes, looked)
+        async with self._store.write_set(writers, along=[*first, *engines, *last], skip_locked=True) as tx:
             await points.areach("next.picked")
-            known = taking.launched(tx.along[1]) if launches else {}
-            tx.along = tx.along[len(first) :]
-            now = read_at(tx)
-            facts = {one.id: one for one in await queue.candidates(tx, list(shown.values()), now)}
             await points.areach("next.relocked")
+            known = taking.launched(tx.along[1]) if launches else {}
+            facts = {one.id: one for one in queue.candidates_of(nodes, tx.along[-len(last) :])}
+            tx.along = tx.along[len(first) : -len(last)]
+            now = read_at(tx)
             bench = _Bench(tx, now, known, facts)
             answers: dict[Want, Answer | Alone] = {}
             items: dict[Want, Item] = {}
@@ -203,32 +204,48 @@ class Taking:
 class _Shown:
     """What each call is shown; `alone` are those that a set can't answer."""
 
+    now: Instant
     nodes: dict[Want, NodeId] = field(default_factory=dict)
     alone: dict[Want, Alone] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class _Look:
-    """One look at the head of the queue, in one snapshot."""
+    """One look at the head of the queue."""
 
     tx: Reader
     now: Instant
     policies: Policies
+    scopes: Mapping[str | None, tuple[str, ...] | None]
+    """The projects that each project's name stands for."""
     taken: set[NodeId]
     """What is offered already, here or by another set."""
 
     @classmethod
-    async def begin(cls, tx: Reader, offered: Iterable[NodeId]) -> _Look:
-        """Read the clock and who pauses."""
-        ((now,),), rows = await tx.fetch(now_asked(tx.clock), leases.policies_asked())
-        return cls(tx, Instant(now), leases.policies(rows), set(offered))
-
-    async def show(self, wants: Sequence[Want]) -> _Shown:
+    async def at(cls, tx: Reader, wants: Sequence[Want], offered: Iterable[NodeId]) -> _Shown:
         """Return what each is shown: in order of arrival the best that is left of its part of the queue."""
-        shown = _Shown()
-        launched, reserving = await taking.standing(
-            self.tx, [want.launch for want in wants], [want.caller.principal for want in wants], self.now
+        callers = [want.caller.principal for want in wants]
+        asked = {name: ranking.scope_asked(name) for name in {want.wish.project for want in wants}}
+        ((now,),), pausing, claimed, reserved, *members = await tx.fetch(
+            now_asked(tx.clock),
+            leases.policies_asked(),
+            taking.launched_asked([want.launch for want in wants]),
+            taking.reserving_asked(callers),
+            *itertools.chain.from_iterable(asked.values()),
         )
+        answers = iter(members)
+        scopes = {
+            name: ranking.scope_of(name, list(itertools.islice(answers, len(few)))) if name is not None else None
+            for name, few in asked.items()
+        }
+        look = cls(tx, Instant(now), leases.policies(pausing), scopes, set(offered))
+        return await look.show(wants, taking.launched(claimed), taking.reserving(reserved, callers, look.now))
+
+    async def show(
+        self, wants: Sequence[Want], launched: Collection[Launch], reserving: Collection[HolderId]
+    ) -> _Shown:
+        """Return what each is shown, but for those whose launch has its claim, and who reserve: they are alone."""
+        shown = _Shown(self.now)
         parts: dict[Part, list[Want]] = defaultdict(list)
         for want in wants:
             if want.launch in launched or want.caller.principal.id in reserving:
@@ -244,7 +261,7 @@ class _Look:
     async def _show_named(self, want: Want, shown: _Shown) -> None:
         """Show the first of the candidates it names that is free."""
         assert want.wish.candidates is not None
-        projects = await ranking.scope(self.tx, want.wish.project) if want.wish.project is not None else None
+        projects = self.scopes[want.wish.project]
         found = await queue.candidates(self.tx, want.wish.candidates, self.now, in_force=self.policies)
         free = [
             one
@@ -261,7 +278,7 @@ class _Look:
     async def _show_part(self, part: Part, wants: Sequence[Want], shown: _Shown) -> None:
         """Show each of `wants`, who look at one part of the queue, the best that is left of it."""
         project, accept, types = part
-        narrow = Narrow(await ranking.scope(self.tx, project) if project is not None else None, types, NEVER_TAKEN)
+        narrow = Narrow(self.scopes[project], types, NEVER_TAKEN)
         today = day_number(moment(self.now).date())
         waiting = list(wants)
         size = max(len(waiting), SHOWN_FIRST)

@@ -14,9 +14,9 @@ JOIN jsonb_to_recordset(:launches::jsonb) AS n (holder text, dispatch text) ON n
 WHERE l.kind = 'claim' AND l.holder = ANY (ARRAY(SELECT jsonb_array_elements(:launches::jsonb) ->> 'holder'))
 ORDER BY l.resource;
 
--- name: reserving(holders, owners, now)
--- Who has reservations in force, among holders and the owners of holders.
-SELECT DISTINCT holder, owner FROM leases
-WHERE kind = 'reservation' AND expires_at > :now::bigint
+-- name: reserving(holders, owners)
+-- Who has reservations, among holders and the owners of holders, and until when.
+SELECT DISTINCT holder, owner, expires_at FROM leases
+WHERE kind = 'reservation'
   AND (holder = ANY (ARRAY(SELECT jsonb_array_elements_text(:holders::jsonb)))
        OR owner = ANY (ARRAY(SELECT jsonb_array_elements_text(:owners::jsonb))));

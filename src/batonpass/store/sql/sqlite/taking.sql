@@ -9,12 +9,12 @@ JOIN leases l ON l.holder = n.value ->> 'holder' AND l.dispatch = n.value ->> 'd
 WHERE l.kind = 'claim'
 ORDER BY l.resource;
 
--- name: reserving(holders, owners, now)
--- Who has reservations in force, among holders and the owners of holders.
-SELECT l.holder, l.owner FROM json_each(:holders) AS h
+-- name: reserving(holders, owners)
+-- Who has reservations, among holders and the owners of holders, and until when.
+SELECT l.holder, l.owner, l.expires_at FROM json_each(:holders) AS h
 JOIN leases l ON l.holder = h.value
-WHERE l.kind = 'reservation' AND l.expires_at > :now
+WHERE l.kind = 'reservation'
 UNION
-SELECT l.holder, l.owner FROM json_each(:owners) AS o
+SELECT l.holder, l.owner, l.expires_at FROM json_each(:owners) AS o
 JOIN leases l ON l.owner = o.value
-WHERE l.kind = 'reservation' AND l.expires_at > :now;
+WHERE l.kind = 'reservation';
