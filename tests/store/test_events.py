@@ -42,6 +42,7 @@ def plan(url: str, name: str, params: Mapping[str, object]) -> list[str]:
         ("moments.ended", {"after": 1, "upto": 5, "most": 10}, ("queue_items_busy", "queue_items_busy")),
         ("moments.next", {"after": 1}, ("queue_items_busy", "queue_items_busy")),
         ("lines.routed", {"holders": '["agent-a"]'}, ("dst = h.id", "(dst=? AND type=?)")),
+        ("lines.reserving", {"holders": '["agent-a"]'}, ("leases_owner", "leases_owner")),
     ],
 )
 async def test_nothing_that_waiting_asks_reads_a_table_whole(

@@ -59,7 +59,7 @@ class Moments:
         """Return in which projects something has ended from `then` to `now`, as `passed` does."""
         if then // DAY != now // DAY:
             return None
-        async with self._store.read() as tx:
+        async with self._store.glance() as tx:
             return await moments.ended(tx, after=then, upto=now)
 
     def seconds_left(self, now: Instant) -> float:
@@ -68,7 +68,7 @@ class Moments:
 
     async def _look_ahead(self, now: Instant) -> None:
         self.stale, self._asked_s = False, time.monotonic()
-        async with self._store.read() as tx:
+        async with self._store.glance() as tx:
             ends = await moments.next_end(tx, after=now)
         midnight = Instant((now // DAY + 1) * DAY)
         self._next = midnight if ends is None else min(ends, midnight)
