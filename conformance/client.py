@@ -31,9 +31,9 @@ class Answer:
 
     @property
     def code(self) -> str | None:
-        """Return the code of a refusal, None for what was granted."""
+        """Return the code of a refusal, None for what was granted. About records it stands by itself."""
         error = self.body.get("error") if isinstance(self.body, dict) else None
-        return error["code"] if error is not None else None
+        return error["code"] if isinstance(error, dict) else error
 
 
 class Client:
@@ -50,6 +50,10 @@ class Client:
     def post(self, path: str, body: object = None) -> Answer:
         """Send a body, an empty object if none is given."""
         return self.ask("POST", path, {} if body is None else body)
+
+    def put(self, path: str, body: object = None) -> Answer:
+        """Send a body by PUT, an empty object if none is given."""
+        return self.ask("PUT", path, {} if body is None else body)
 
     def delete(self, path: str, body: object = None) -> Answer:
         """Send a DELETE, with a body where the route wants one."""

@@ -13,6 +13,7 @@ from typing import Final
 HERE: Final = Path(__file__).parent
 OUTSIDE: Final = Path(__file__).parents[2] / "conformance"
 REQUIREMENTS: Final = tomllib.loads((OUTSIDE / "requirements.toml").read_text())["requirement"]
+DOCUMENTS: Final = ("leases specification", "worker protocol", "task-fields specification", "companion")
 TESTS: Final = [path for path in sorted(HERE.glob("test_*.py")) if path != Path(__file__)]
 
 
@@ -47,7 +48,7 @@ def test_each_requirement_is_said_once_with_its_source() -> None:
     assert [one for one, count in Counter(each["id"] for each in REQUIREMENTS).items() if count > 1] == []
     for requirement in REQUIREMENTS:
         assert set(requirement) == {"id", "source", "text"}, requirement
-        assert requirement["source"].startswith(("leases specification", "worker protocol", "companion")), requirement
+        assert requirement["source"].startswith(DOCUMENTS), requirement
         assert requirement["text"].endswith("."), requirement
 
 
