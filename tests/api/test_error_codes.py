@@ -11,9 +11,9 @@ import pytest
 from batonpass.server.http.bodies import BODY_BYTES_MAX
 from batonpass.server.services.feed import Feed
 from batonpass.testing.points import failing
-from batonpass.testing.populated import CLAIMED, FREE, RELEASED
+from batonpass.testing.populated import CLAIMED, FREE, INCIDENT, INCIDENTS, KEY, RELEASED
 from batonpass.testing.walks import Walk
-from batonpass.wire.errors import HTTP_STATUS
+from batonpass.wire.errors import HTTP_STATUS, RECORD_ERRORS
 
 pytestmark = pytest.mark.anyio
 
@@ -199,3 +199,61 @@ async def test_unavailable_is_a_database_that_the_server_cannot_ask_now(walk: Wa
 
     refused(answer, "unavailable")
     assert int(answer.headers["retry-after"]) >= 1
+
+
+# --- below /v1/records -----------------------------------------------------------------------------------------------
+
+
+def refused_flat(answer: httpx.Response, code: str, *, field: str | None = None) -> dict[str, Any]:
+    """Return the body of a refusal of a record's route, after asserting that it is the one expected."""
+    body: dict[str, Any] = answer.json()
+    assert (body["error"], answer.status_code) == (code, dict(RECORD_ERRORS.values())[code]), answer.text
+    assert body.get("field") == field, answer.text
+    assert body["message"]
+    return body
+
+
+async def test_scope_denied_is_what_no_role_lets_one_do(walk: Walk) -> None:
+    document = {**INCIDENTS, "roles": {"nobody": {"identities": ["apikey:nobody"], "read": ["*"]}}}
+    await walk.server.ask("PUT", "/v1/classes/incidents", document)
+
+    refused_flat(await ask(walk, "GET", INCIDENT, token=walk.fleet.agent), "SCOPE_DENIED")
+
+
+async def test_not_task_field_is_a_claim_on_a_field_that_holds_a_value(walk: Walk) -> None:
+    answer = await ask(walk, "PUT", f"{INCIDENT}/fields/status/claim", {}, token=walk.fleet.agent)
+
+    refused_flat(answer, "NOT_TASK_FIELD", field="status")
+
+
+async def test_held_is_a_task_that_somebody_else_has(walk: Walk) -> None:
+    answer = await ask(walk, "PUT", f"{INCIDENT}/fields/remediation/claim", {}, token=walk.fleet.agent)
+
+    body = refused_flat(answer, "HELD", field="remediation")
+    assert (body["owner"], body["version"]) == (f"apikey:{KEY}", 1)
+    assert body["lease_expires_at"]
+
+
+async def test_stale_premise_is_a_field_that_has_moved_on(walk: Walk) -> None:
+    body = {"value": "closed", "based_on": [{"field": "status", "version": 7}]}
+
+    answer = await ask(walk, "PUT", f"{INCIDENT}/fields/status", body, token=walk.fleet.agent)
+
+    told = refused_flat(answer, "STALE_PREMISE")
+    assert told["premises"] == [{"field": "status", "expected": 7, "actual": 1}]
+
+
+async def test_cap_reached_is_one_more_item_than_the_class_allows(walk: Walk) -> None:
+    append = f"{INCIDENT}/fields/actions"
+    for _ in range(3):
+        await walk.server.ask("POST", append, {"value": 1})
+
+    refused_flat(await ask(walk, "POST", append, {"value": 1}), "CAP_REACHED", field="actions")
+
+
+async def test_what_is_no_route_or_no_token_is_told_flatly_too(walk: Walk) -> None:
+    refused_flat(await ask(walk, "GET", f"{INCIDENT}/nowhere"), "NOT_FOUND")
+    refused_flat(await ask(walk, "PATCH", INCIDENT), "METHOD_NOT_ALLOWED")
+    refused_flat(await ask(walk, "GET", INCIDENT, token="bat_agt_" + "x" * 43), "UNAUTHENTICATED")
+    with failing("fence.checked", ZeroDivisionError("a secret of the server")):
+        refused_flat(await ask(walk, "PUT", f"{INCIDENT}/fields/status", {"value": "open"}), "INTERNAL")

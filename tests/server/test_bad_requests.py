@@ -284,7 +284,7 @@ async def test_a_parameters_value_that_it_does_not_take_is_refused(walk: Walk) -
 
 
 async def test_any_other_value_of_a_parameter_is_answered(walk: Walk) -> None:
-    answers = {"fields": [200, 404]}  # a name that is none of the class's
+    answers = {"fields": [200, 404], "free": [200, 404]}  # a name that is none of the class's
     tries = [
         walk.at(
             door,
