@@ -473,6 +473,13 @@ async def test_a_lease_must_be_asked_for_where_the_class_has_none(incident: Inci
     assert (refused["status"], refused["error"], refused["field"]) == (400, "BAD_REQUEST", "lease_seconds")
 
 
+async def test_a_misspelt_field_of_the_body_is_named_in_a_header(incident: Incident) -> None:
+    response = await incident.ask("a1", {"lease_second": 60})
+
+    assert (response.status_code, response.json()["expires_in_ms"]) == (200, 300_000)
+    assert response.headers["Baton-Ignored"] == "lease_second"
+
+
 async def test_a_body_may_be_left_out(incident: Incident) -> None:
     assert (await incident.ask("a1")).json()["owner"] == "agent:agent-a1"
 

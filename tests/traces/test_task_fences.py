@@ -149,6 +149,24 @@ async def test_a_fenced_write_whose_answer_is_stopped_holds_up_nobody(team: Crew
     assert story(team) == BOTH
 
 
+async def test_a_record_that_somebody_is_writing_holds_up_only_its_own_claims(team: Crew) -> None:
+    if team.server.store.dialect != "postgres":
+        pytest.skip("on SQLite writers take turns, whatever they write")
+    mine, _ = await claimed(team, "a1"), await claimed(team, "b1", "incidents/inc-2")
+    async with points.held("commit.sent") as stopped:
+        write = asyncio.create_task(put_under(team, "a1", mine))
+        await stopped.reached()
+        same, other = (
+            asyncio.create_task(claim(team, who, record, at=1, renew=True))
+            for who, record in (("a1", RECORD), ("b1", "incidents/inc-2"))
+        )
+        assert (await other).json()["version"] == 2
+        await waits(team, same, at=1)
+        stopped.open()
+
+        assert ((await write).status_code, (await same).json()["version"]) == (200, 2)
+
+
 # --- what is not there yet -------------------------------------------------------------------------------------------
 
 
