@@ -154,7 +154,7 @@ def test_a_held_task_names_its_owner_and_the_way_out(records: Baton) -> None:
         held = records("record", "claim", INC, "remediation")
 
     assert held.code == Exit.HELD
-    assert re.search(rf"remediation is held by person\S+ until {ISO}", held.err)
+    assert re.search(rf"{INC}#remediation is held by person:\S+ until {ISO}", held.err)
     assert f"baton record claims {INC}" in held.err
 
 

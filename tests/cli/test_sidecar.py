@@ -28,6 +28,7 @@ from batonpass.cli.exits import Exit
 from batonpass.testing.clock import SharedClock
 from batonpass.testing.commands import BATON, Baton
 from batonpass.testing.databases import PostgresCluster
+from batonpass.testing.points import VARIABLE, environment
 from batonpass.testing.processes import ServerProcess, server_process
 from batonpass.worker.printed import LINE_BYTES_MAX
 
@@ -596,6 +597,36 @@ def test_a_killed_sidecar_leaves_the_task_to_its_lease_and_a_child_that_can_writ
     refused = either.ask(token, "PUT", "/fields/status", {"value": 1})
     assert refused["error"] in ENDED_TOKEN
     assert either.value("status") is None
+
+
+@pytest.mark.parametrize(
+    "point", ["task.taken", "line.read", "line.read@3", "line.written", "line.written@3", "task.settled"]
+)
+def test_whatever_kills_a_sidecar_the_next_one_does_the_rest_and_nothing_twice(case: Case, point: str) -> None:
+    """Each step is appended together with its checkpoint; the next holder begins behind the last one that is there."""
+    script = """
+        import json, sys
+        done = json.load(sys.stdin)["checkpoint"] or 0
+        for n in range(done + 1, 5):
+            step = {"append": {"field": "actions", "value": n}}
+            print(json.dumps({"writes": [step, {"checkpoint": n}]}), flush=True)
+    """
+    command, checkpoint = python(script), ("--checkpoint", "plan")
+
+    killed = case.sidecar("a1", command, *checkpoint, **armed(f"{point}:kill"))
+    assert killed.wait(WAIT_S_MAX) == -signal.SIGKILL
+    case.site.lapse()
+    after = case.run("b1", command, *checkpoint)
+
+    assert after.code == Exit.OK, after
+    assert case.value("actions") == [1, 2, 3, 4]
+    assert case.value("plan") == 4
+
+
+def armed(spec: str) -> dict[str, str]:
+    """Return what to add to an environment so that a process below it is armed with `spec`."""
+    full = environment(spec)
+    return {name: full[name] for name in ("PYTHONPATH", VARIABLE)}
 
 
 def test_told_to_end_the_child_leaves_its_checkpoint_and_the_task_is_handed_back(either: Case) -> None:

@@ -33,6 +33,8 @@ POINTS: Final = frozenset(
     " record.written claim.nonce_written claim.sent claim.answered lease.taken mint.answered token.minted"
     " worktree.added child.started child.exited final.read"
     " spool.tmp spool.renamed"
+    # sidecar
+    " task.taken line.read line.written task.settled"
     # settle
     " settle.locked settle.stopped settle.revoked settle.read report.sent report.filed finding.filed"
     " readiness.cleared release.sent released record.settled".split()

@@ -21,6 +21,7 @@ from batonpass.client.renewals import OneTask
 from batonpass.client.task import HeldTask, Loss
 from batonpass.core.errors import AlreadyClaimed, BatonError, Conflict, Unavailable
 from batonpass.core.ids import AgentId, Fence, HolderId
+from batonpass.core.points import reach
 from batonpass.core.records import FieldName, RecordPath
 from batonpass.wire.records import TaskReply
 from batonpass.worker.graph import RunToken
@@ -89,6 +90,7 @@ def take(
     assert claim.expires_in_ms is not None, claim
     heartbeat.keep(task.fence, expires_in_ms=claim.expires_in_ms, sent_at_s=taken.sent_at_s)
     heartbeat.start()
+    reach("task.taken")
     return Holding(client, task, claim, taken.agent, taken.token)
 
 

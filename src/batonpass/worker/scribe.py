@@ -25,6 +25,7 @@ from typing import Final
 from batonpass.client.checkpoint import CheckpointField
 from batonpass.client.task import HeldTask
 from batonpass.core.errors import BatonError, Invalid, LeaseLost, Unavailable
+from batonpass.core.points import reach
 from batonpass.worker.instructions import Write, is_instruction, parse
 from batonpass.worker.printed import LINE_BYTES_MAX, Line, Printed
 
@@ -109,6 +110,7 @@ class Scribe:
                 self._write(line, writes)
 
     def _write(self, line: Line, writes: tuple[Write, ...]) -> None:
+        reach("line.read")
         key = uuid.uuid4().hex
         told = False
         while not self._given_up and self._task.lost is None:
@@ -128,6 +130,7 @@ class Scribe:
                 self._refuse(line, error.message)
                 return
             else:
+                reach("line.written")
                 self.tally = replace(self.tally, written=self.tally.written + 1)
                 return
         self.tally = replace(self.tally, unwritten=self.tally.unwritten + 1)

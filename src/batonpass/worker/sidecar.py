@@ -39,6 +39,7 @@ from batonpass.client.checkpoint import CheckpointField, checkpoint_field
 from batonpass.client.client import Client
 from batonpass.client.records import Record
 from batonpass.core.errors import BatonError, LeaseLost
+from batonpass.core.points import reach
 from batonpass.core.records import FieldKind, FieldName
 from batonpass.wire.records import FieldBody
 from batonpass.worker import environment, proc
@@ -268,6 +269,7 @@ class _Run:
     def _close(self, over: _Over, tally: Tally) -> Ending:
         """Give the task back, or leave it to its lease, and return how it all went."""
         why = self._settled()
+        reach("task.settled")
         is_good = over.exit == Exit(0) or over.was_told or self._errand.release_on_failure
         released = False
         if why is None and is_good and not tally.unwritten:
