@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any, Final
 
@@ -9,7 +11,8 @@ import pytest
 
 from batonpass.testing.clock import ManualClock
 from batonpass.testing.incidents import CLAIM, INCIDENTS, R, Scene, incidents
-from batonpass.testing.server import InProcessServer
+from batonpass.testing.points import held
+from batonpass.testing.server import InProcessServer, in_process_server
 
 pytestmark = pytest.mark.anyio
 
@@ -202,3 +205,45 @@ async def test_a_malformed_premise_is_refused_by_every_verb_that_writes(scene: S
                 assert answer.json()["field"].startswith("based_on"), (verb, premises)
 
         assert (await scene.ask("mill", "GET", R))["record_version"] == 1
+
+
+# --- against a first claim -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def on_postgres(postgres_url: str, clock: ManualClock) -> AsyncIterator[Scene]:
+    """The scene on PostgreSQL: on SQLite nobody comes between the statements of a write."""
+    async with in_process_server(postgres_url, clock=clock) as server:
+        yield await incidents(server, postgres_url)
+
+
+async def test_a_first_claim_that_comes_between_breaks_the_premise_that_there_was_none(on_postgres: Scene) -> None:
+    body = {"value": "closed", "based_on": [{"field": "remediation", "version": 0}]}
+    async with held("fence.checked") as door:
+        write = asyncio.create_task(on_postgres.send("mill", "PUT", STATUS, body))
+        await door.reached()
+        await on_postgres.ask("rival", "PUT", CLAIM, {})
+        door.open()
+
+        answer = await write
+
+    assert answer.status_code == 409
+    assert answer.json()["premises"] == [
+        {"field": "remediation", "expected": 0, "actual": 1, "owner": "agent:agent-rival"}
+    ]
+
+
+async def test_a_deletion_ends_a_first_claim_that_comes_between(on_postgres: Scene) -> None:
+    await on_postgres.ask("mill", "PUT", STATUS, {"value": "open"})
+    async with held("fence.checked") as door:
+        deletion = asyncio.create_task(on_postgres.send("pat", "DELETE", R, {}))
+        await door.reached()
+        claimed = await on_postgres.ask("rival", "PUT", CLAIM, {})
+        door.open()
+        assert (await deletion).status_code == 200
+
+    answer = await on_postgres.send(
+        "rival", "PUT", STATUS, {"value": "open", "based_on": [fences_of(claimed)["epoch"]]}
+    )
+
+    assert (answer.status_code, answer.json()["error"]) == (409, "STALE_PREMISE")
