@@ -227,7 +227,7 @@ async def test_what_happens_between_the_first_look_and_the_wait_is_not_missed(te
             await team.send("a1", "PUT", STATUS, {"value": "closed"})
             await super().moved(*args, **kwargs)
 
-    slow = Slow(services.store, services.feed, services.classes)
+    slow = Slow(services.store, services.feed, services.classes, services.records)
     team.server.app.state.services = replace(services, record_waits=slow)
 
     async with asyncio.timeout(10):

@@ -3,44 +3,36 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from batonpass.core.errors import Invalid
-from batonpass.core.record_waits import FieldAt, Stand
+from batonpass.core.record_waits import FieldAt
 from batonpass.core.records import identity_of
 from batonpass.server.http.call import Call, flag
 from batonpass.server.http.waiting import place_of, require_known_still, wait_s
-from batonpass.wire.records import FieldReply
+from batonpass.server.services.records import Look
 
 VERSION_MAX: Final = 2**63 - 1
 
 
-async def when_moved(call: Call, at: FieldAt, read: Callable[[], Awaitable[FieldReply]]) -> FieldReply:
-    """Return what `read` gives of a field: at once, or with `wait` when it is no longer as the caller saw it.
+async def when_moved(call: Call, at: FieldAt) -> Look:
+    """Return a field as it is: at once, or with `wait` when it is no longer as the caller saw it.
 
-    It saw `version`, and, where it says so, `held` or not. Without them it is whatever `read` gives at first.
+    It saw `version`, and, where it says so, `held` or not. Without them it is whatever there is at first.
     """
-    asked = call.query
-    within_s, version = wait_s(asked), _version(asked)
-    held = flag(asked, "held") if "held" in asked else None
-    found = await read()
-    if not within_s or (version is not None and version != found.version):
-        return found
-    if held is not None and held != bool(found.held):
-        return found
-    seen = Stand(
-        found.version,
-        epoch=found.epoch or 0,
-        tenure=found.epoch is not None,
-        left_us=(found.expires_in_ms or 0) * 1000 if found.held else 0,
-    )
-    still = functools.partial(require_known_still, call)
-    async with place_of(call.services.feed, call.request.receive) as place:
-        viewer = identity_of(call.principal.id)
-        await call.services.record_waits.moved(place, at, viewer=viewer, seen=seen, within_s=within_s, still=still)
-    await still()
-    return await read()
+    asked, waits, within_s = call.query, call.services.record_waits, wait_s(call.query)
+    version, held = _version(asked), flag(asked, "held") if "held" in asked else None
+    if not within_s:
+        return await call.services.records.field(call.principal, at.record, at.field)
+    viewer = identity_of(call.principal.id)
+    seen = await waits.stand(at, viewer)
+    if seen is not None and version in {None, seen.version} and held in {None, seen.held}:
+        still = functools.partial(require_known_still, call)
+        async with place_of(call.services.feed, call.request.receive) as place:
+            await waits.moved(place, at, viewer=viewer, seen=seen, within_s=within_s, still=still)
+        await still()
+    return await waits.field(call.principal, at)
 
 
 def _version(asked: Mapping[str, str]) -> int | None:

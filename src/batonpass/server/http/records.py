@@ -60,12 +60,8 @@ async def get(call: Call) -> Response:
 async def get_field(call: Call) -> Response:
     """Read one field of a record, at once or when it moves."""
     path, name = path_of(call), field_of(call)
-
-    async def read() -> wire.FieldReply:
-        found = await call.services.records.field(call.principal, path, name)
-        return field_reply(found.records[0], name, found.now)
-
-    return reply(await when_moved(call, FieldAt(path, name), read))
+    found = await when_moved(call, FieldAt(path, name))
+    return reply(field_reply(found.records[0], name, found.now))
 
 
 def record_body(record: SeenRecord, now: Instant) -> wire.RecordReply:

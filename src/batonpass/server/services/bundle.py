@@ -91,6 +91,7 @@ class Services:
         classes = Classes(store)
         engine = LeaseEngine(store, classes)
         feed = Feed(store, classes)
+        records = Records(store, classes)
         identity = Identity(store, accounts=accounts)
         return Services(
             store=store,
@@ -113,8 +114,8 @@ class Services:
             search=Search(store),
             policies=Policies(store),
             classes=classes,
-            records=Records(store, classes),
-            record_waits=RecordWaits(store, feed, classes),
+            records=records,
+            record_waits=RecordWaits(store, feed, classes, records),
             record_pages=RecordPages(store, classes),
             record_histories=RecordHistories(store, classes),
             record_writes=RecordWrites(store, classes),

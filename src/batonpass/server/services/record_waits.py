@@ -26,11 +26,14 @@ from typing import Final
 
 from batonpass.core.classes import RecordClass
 from batonpass.core.feed import EveryRecord, StoredEvent
+from batonpass.core.identity import Principal
 from batonpass.core.record_waits import FieldAt, Stand
+from batonpass.core.record_writes import require_readable
 from batonpass.core.records import ClassName, Identity
 from batonpass.server.services.classes import Classes
 from batonpass.server.services.feed import Feed, Place
 from batonpass.server.services.looks import Looks
+from batonpass.server.services.records import Look, Records, with_field
 from batonpass.store import record_waits
 from batonpass.store.base import Store
 
@@ -57,11 +60,13 @@ class _Waiter:
 class RecordWaits:
     """Those of one server process who wait for a field."""
 
-    def __init__(self, store: Store, feed: Feed, classes: Classes) -> None:
+    def __init__(self, store: Store, feed: Feed, classes: Classes, records: Records) -> None:
         self._store = store
         self._feed = feed
         self._stands: Looks[FieldAt, Stand] = Looks(self._look)
         self._classes: Looks[ClassName, RecordClass] = Looks(classes.in_force)
+        self._fields: Looks[FieldAt, tuple[RecordClass, Look]] = Looks(records.fields)
+        self._records = records
         self._waiting: dict[str, set[_Waiter]] = {}
         self._hearing = ExitStack()
 
@@ -83,7 +88,7 @@ class RecordWaits:
         known_until_s = loop.time() + CHECK_S
         while not place.over and loop.time() < deadline:
             with self._heard(at) as waiter:
-                stand = await self._stand(at, viewer)
+                stand = await self.stand(at, viewer)
                 if stand is None or stand.moved_from(seen):
                     return
                 waiter.has_looked = True
@@ -95,7 +100,14 @@ class RecordWaits:
                         known_until_s = loop.time() + CHECK_S
                         await still()
 
-    async def _stand(self, at: FieldAt, viewer: Identity) -> Stand | None:
+    async def field(self, principal: Principal, at: FieldAt) -> Look:
+        """Return what `Records.field` does, read once for all who ask at the same time."""
+        if (found := (await self._fields.at((at,))).get(at)) is None:
+            return await self._records.field(principal, at.record, at.field)  # which says why not
+        kind, look = found
+        return with_field(look, at.record, at.field, require_readable(kind, principal, at.field))
+
+    async def stand(self, at: FieldAt, viewer: Identity) -> Stand | None:
         """Return where `at` stands, None when it is not there or not for `viewer` to know."""
         name = at.record.record_class
         record_class = (await self._classes.at((name,))).get(name)

@@ -10,15 +10,17 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from batonpass.core import record_writes as law
-from batonpass.core.classes import Fields, RecordClass
+from batonpass.core.classes import Fields, FieldSpec, RecordClass
 from batonpass.core.errors import NotFound, ScopeDenied
 from batonpass.core.identity import Principal
 from batonpass.core.ids import Instant
 from batonpass.core.leases import Lease, LeaseView, view
-from batonpass.core.records import FieldKind, FieldName, Identity, RecordPath, identity_of
+from batonpass.core.record_waits import FieldAt
+from batonpass.core.records import ClassName, FieldKind, FieldName, Identity, RecordPath, identity_of
 from batonpass.server.services.classes import Classes
 from batonpass.store import record_fields, record_history, records
 from batonpass.store.base import Reader, Store, as_json, now_asked, q
+from batonpass.store.classes import versions_asked
 from batonpass.store.leases import lease_row
 from batonpass.store.record_fields import StoredField
 from batonpass.store.records import Record
@@ -90,8 +92,39 @@ class Records:
             kind, _ = await self._classes.seen(tx, path.record_class)
             spec = law.require_readable(kind, principal, name)
             found = await _with_last_words(tx, await looked_at(tx, kind, [path], frozenset({name})))
-        record = require_there(path, found)
-        return replace(found, records=(replace(record, fields={name: SeenField(spec.kind, 0), **record.fields}),))
+        return with_field(found, path, name, spec)
+
+    async def fields(self, wanted: Iterable[FieldAt]) -> dict[FieldAt, tuple[RecordClass, Look]]:
+        """Return each field with the class in force, all of one snapshot, for anybody: who may read it is asked then.
+
+        A field that its class does not have, or whose class is not there, is not among them. See `with_field`.
+        """
+        alike: dict[tuple[ClassName, FieldName], list[RecordPath]] = {}
+        for at in wanted:
+            alike.setdefault((at.record.record_class, at.field), []).append(at.record)
+        told = {}
+        async with self._store.read() as tx:
+            (rows,) = await tx.fetch(versions_asked(name for name, _ in alike))
+            kinds = await self._classes.of_versions(tx, rows)
+            for (record_class, name), paths in alike.items():
+                if record_class not in kinds or name not in kinds[record_class][0].fields:
+                    continue
+                kind, _ = kinds[record_class]
+                found = await looked_at(tx, kind, paths, frozenset({name}))
+                there = {record.path: record for record in found.records}
+                for path in paths:
+                    look = Look((there[path],) if path in there else (), found.now)
+                    told[FieldAt(path, name)] = (kind, look)
+        return told
+
+
+def with_field(found: Look, path: RecordPath, name: FieldName, spec: FieldSpec) -> Look:
+    """Return the record that was looked for, with its field at version 0 if that was never written.
+
+    Raises `NotFound` if the record is not there.
+    """
+    record = require_there(path, found)
+    return replace(found, records=(replace(record, fields={name: SeenField(spec.kind, 0), **record.fields}),))
 
 
 def require_there(path: RecordPath, found: Look) -> SeenRecord:
