@@ -118,7 +118,7 @@ async def test_a_task_that_somebody_has_is_held_and_says_by_whom_until_when(inci
 
     refused = await incident.refusal("b1", {})
 
-    assert "held by agent-a1" in refused.pop("message")
+    assert f"{RECORD}#remediation is held by agent:agent-a1 until" in refused.pop("message")
     assert refused == {
         "status": 409,
         "error": "HELD",
