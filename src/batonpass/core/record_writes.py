@@ -59,7 +59,10 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class FieldState:
-    """What a register or an append is at: of a register its value, of an append how many items and bytes it has."""
+    """What a register or an append is at: its version, and of an append how many items and bytes it has.
+
+    `value` is a register's JSON text once it is put; what it was before decides nothing.
+    """
 
     version: int = 0
     value: str | None = None

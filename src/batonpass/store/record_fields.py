@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from batonpass.core.ids import Instant
+from batonpass.core.record_writes import FieldState
 from batonpass.core.records import FieldName, Identity, RecordPath
 from batonpass.core.values import value
 from batonpass.store.base import Row, Statement, Tx, as_json, q
@@ -53,6 +54,16 @@ def asked(records: Iterable[RecordPath]) -> Statement:
 def found(rows: Sequence[Row]) -> list[StoredField]:
     """Return the answer to `asked`, by record and name."""
     return [StoredField(parse_key(row), *row[2:]) for row in rows]
+
+
+def states_asked(record: RecordPath) -> Statement:
+    """Ask what the fields of a locked record are at, without their values; see `states`."""
+    return q("record_fields.states", records=paths([record]))
+
+
+def states(rows: Sequence[Row]) -> dict[FieldName, FieldState]:
+    """Return the answer to `states_asked`; a field nobody has written is not in it."""
+    return {FieldName(name): FieldState(version, items=items) for name, version, items in rows}
 
 
 def items_asked(records: Iterable[RecordPath], fields: Iterable[FieldName]) -> Statement:

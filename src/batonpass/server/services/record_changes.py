@@ -21,14 +21,13 @@ from batonpass.core.classes import RecordClass
 from batonpass.core.errors import NotFound, StalePremise
 from batonpass.core.ids import Instant, Resource
 from batonpass.core.premises import BasedOn, broken_among, stale_premise
-from batonpass.core.record_writes import require_may_name
+from batonpass.core.record_writes import FieldState, require_may_name
 from batonpass.core.records import FieldName, RecordPath
 from batonpass.server.services.change import Caller, Replayed, recognized, require_record_writer
 from batonpass.server.services.classes import Classes
 from batonpass.store import classes as class_rows
 from batonpass.store import record_fields, records
 from batonpass.store.base import Fences, Retry, Statement, Store, Tx, as_json, now_asked, q
-from batonpass.store.record_fields import StoredField
 from batonpass.store.records import LockedRecord
 
 
@@ -47,7 +46,7 @@ class RecordChange:
     kind: RecordClass
     class_version: int
     row: LockedRecord | None
-    fields: Mapping[FieldName, StoredField]
+    fields: Mapping[FieldName, FieldState]
     based_on: BasedOn
     now: Instant
     replayed: Replayed | None = None
@@ -97,7 +96,7 @@ async def _locked(
         class_rows.held_asked([record.record_class]),
         class_rows.versions_asked([record.record_class]),
         records.locked_asked([record]),
-        record_fields.asked([record]),
+        record_fields.states_asked(record),
         _leases_asked(expected - tx.locked.keys()),
         now_asked(tx.clock),
     )
@@ -114,7 +113,7 @@ async def _locked(
         kind=kind,
         class_version=class_version,
         row=records.locked(rows).get(record),
-        fields={field.name: field for field in record_fields.found(fields)},
+        fields=record_fields.states(fields),
         based_on=based_on,
         now=Instant(now),
     )

@@ -130,14 +130,11 @@ def _require_fitting(spec: FieldSpec, write: Write) -> None:
 async def _states(made: RecordChange, writes: Sequence[Write]) -> dict[FieldName, FieldState]:
     """Return what the written fields are at, with the bytes of appends."""
     appends = {write.field for write in writes if write.verb is law.WriteVerb.APPEND and write.field in made.fields}
-    sizes = {}
-    if appends:
-        (rows,) = await made.tx.fetch(record_fields.append_sizes_asked(made.record, appends))
-        sizes = record_fields.append_sizes_found(rows)
-    return {
-        name: FieldState(stored.version, stored.value, stored.items, sizes.get(name, 0))
-        for name, stored in made.fields.items()
-    }
+    if not appends:
+        return dict(made.fields)
+    (rows,) = await made.tx.fetch(record_fields.append_sizes_asked(made.record, appends))
+    sizes = record_fields.append_sizes_found(rows)
+    return {name: replace(state, size=sizes.get(name, 0)) for name, state in made.fields.items()}
 
 
 def _write_fields(made: RecordChange, states: dict[FieldName, FieldState], written: Sequence[Written]) -> None:

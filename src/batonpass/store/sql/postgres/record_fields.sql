@@ -5,6 +5,12 @@ FROM jsonb_to_recordset(:records::jsonb) AS w (class text, id text)
 JOIN record_fields f ON f.class = w.class AND f.id = w.id
 ORDER BY f.class, f.id, f.field;
 
+-- name: states(records)
+-- What the fields of records are at, without their values: all that a write is decided by.
+SELECT f.field, f.version, f.items
+FROM jsonb_to_recordset(:records::jsonb) AS w (class text, id text)
+JOIN record_fields f ON f.class = w.class AND f.id = w.id;
+
 -- name: items(records, fields)
 -- The items of some appends of records, in their order.
 SELECT i.class, i.id, i.field, i.value

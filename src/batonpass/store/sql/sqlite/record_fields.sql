@@ -5,6 +5,12 @@ FROM json_each(:records) AS w
 JOIN record_fields f ON f.class = w.value ->> 'class' AND f.id = w.value ->> 'id'
 ORDER BY f.class, f.id, f.field;
 
+-- name: states(records)
+-- What the fields of records are at, without their values: all that a write is decided by.
+SELECT f.field, f.version, f.items
+FROM json_each(:records) AS w
+JOIN record_fields f ON f.class = w.value ->> 'class' AND f.id = w.value ->> 'id';
+
 -- name: items(records, fields)
 -- The items of some appends of records, in their order.
 SELECT i.class, i.id, i.field, i.value
