@@ -599,9 +599,7 @@ def test_a_killed_sidecar_leaves_the_task_to_its_lease_and_a_child_that_can_writ
     assert either.value("status") is None
 
 
-@pytest.mark.parametrize(
-    "point", ["task.taken", "line.read", "line.read@3", "line.written", "line.written@3", "task.settled"]
-)
+@pytest.mark.parametrize("point", ["task.taken", "line.read@3", "line.written@3", "task.settled"])
 def test_whatever_kills_a_sidecar_the_next_one_does_the_rest_and_nothing_twice(case: Case, point: str) -> None:
     """Each step is appended together with its checkpoint; the next holder begins behind the last one that is there."""
     script = """
