@@ -264,6 +264,15 @@ def beside_takeovers(team: Crew) -> dict[str, object]:
     return {name: rows for name, rows in contents(team.url).items() if name not in theirs}
 
 
+async def test_a_task_that_is_held_locks_nothing_of_its_record_for_others(team: Crew) -> None:
+    """What a claim is not: whoever may write a field writes it, and the holder's fence holds on (D33)."""
+    (writer,) = await held_by_a1(team, by_version, 1)
+    other = Writer(team, writer.record, who="b1")
+
+    assert [(await WRITES[door](other)).status for door in ("put", "append", "batch", "claim another")] == [200] * 4
+    assert (await WRITES["put"](writer)).ok
+
+
 # --- what the locks are for ------------------------------------------------------------------------------------------
 
 
