@@ -44,6 +44,7 @@ def plan(url: str, name: str, params: Mapping[str, object]) -> list[str]:
         ("records.of", {"records": '[{"class": "incidents", "id": "a"}]'}),
         ("record_fields.of", {"records": '[{"class": "incidents", "id": "a"}]'}),
         ("record_fields.items", {"records": '[{"class": "incidents", "id": "a"}]', "fields": '["actions"]'}),
+        ("record_waits.stands", {"wanted": '[{"class": "incidents", "id": "a", "field": "status"}]'}),
         (
             "record_history.page",
             {
