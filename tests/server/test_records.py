@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from datetime import timedelta
 from typing import Any, Final
@@ -131,6 +132,20 @@ async def test_a_record_remembers_the_version_of_its_class_that_it_was_written_u
     await scene.ask("mill", "PUT", STATUS, {"value": "closed"})
 
     assert (before["class_version"], (await scene.ask("mill", "GET", R))["class_version"]) == (1, 2)
+
+
+async def test_writes_that_come_together_to_a_record_that_is_not_there_are_counted_each(scene: Scene) -> None:
+    sent = [scene.send("mill", "PUT", FACTS, {"value": place}) for place in range(8)]
+    sent += [scene.send("rival", "POST", R, {"writes": [{"field": "actions", "append": 1}]}) for _ in range(CAP + 1)]
+
+    answers = await asyncio.gather(*sent)
+
+    puts, appends = answers[:8], answers[8:]
+    assert sorted(answer.json()["version"] for answer in puts) == list(range(1, 9))
+    assert sorted(answer.status_code for answer in appends) == [*[200] * CAP, 409]
+    assert (await scene.ask("mill", "GET", R))["record_version"] == 8 + CAP
+    numbers = [entry["n"] for entry in (await scene.ask("mill", "GET", f"{R}/history"))["entries"]]
+    assert numbers == list(range(8 + CAP, 0, -1))
 
 
 # --- values ----------------------------------------------------------------------------------------------------------
