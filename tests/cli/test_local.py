@@ -15,7 +15,9 @@ import httpx
 import pytest
 
 from batonpass.cli import local
-from batonpass.client import config
+from batonpass.cli.context import connect
+from batonpass.client import calls, config
+from batonpass.core.errors import Unauthorized
 from batonpass.testing.commands import BATON, Baton
 
 WAIT_S_MAX = 60
@@ -204,3 +206,14 @@ def test_git_tells_a_setting_or_that_there_is_none(home: Path) -> None:
     assert git.setting(at, "user.name") == "Ada Reader"
     assert git.setting(at, "user.signingkey") is None
     assert not home.exists()
+
+
+def test_a_program_speaks_to_what_the_commands_do_as_whom_they_do(baton: Baton) -> None:
+    with connect() as client:
+        assert client.send(calls.me()).person == "person-ada-reader"
+
+    with baton.as_agent("mill"), connect() as client:
+        assert client.send(calls.me()).agent == "agent-mill"
+
+    with pytest.raises(Unauthorized, match="no token for"), connect(server="http://127.0.0.1:9"):
+        pass

@@ -122,7 +122,7 @@ def test_a_write_under_a_fence_stands_until_the_task_moves(records: Baton) -> No
     records.ok("record", "append", INC, "actions", "2", "--fence-epoch", "remediation@1")
 
     assert stale.code == Exit.HELD
-    assert "remediation is at 2, not 1" in stale.err
+    assert "remediation is at version 2, not 1" in stale.err
     assert f"baton record history {INC}" in stale.err
     shown = records.json("record", "get", INC)["fields"]
     assert (shown["status"]["value"], shown["actions"]["value"]) == (1, [2])
@@ -186,6 +186,15 @@ def test_a_lease_above_the_longest_is_refused_by_name(records: Baton) -> None:
 
 
 # What is shown
+
+
+def test_a_record_without_a_claim_is_not_said_to_have_no_task(records: Baton) -> None:
+    records.ok("record", "put", INC, "status", "--text", "open")
+
+    shown = records.ok("record", "claims", INC)
+
+    assert shown.out == f"nobody has ever claimed a task of {INC} that you may see\n"
+    assert "baton class show incidents" in shown.err
 
 
 def test_claims_are_shown_as_held_and_free(records: Baton) -> None:

@@ -458,6 +458,8 @@ def test_a_held_task_starts_nothing_and_names_who_has_it(case: Case) -> None:
 
     assert held.code == Exit.HELD, held
     assert "agent-b1" in held.err
+    assert "take another record, or wait" in held.err
+    assert f"baton sidecar --wait 5m --record {case.record}" in held.err
     assert f"baton record claims {case.record}" in held.err
     assert not (case.folder / "started").exists()
 

@@ -109,13 +109,13 @@ def test_only_what_is_said_of_tasks_is_compared_before_the_record_is_locked() ->
 def test_a_refusal_says_what_is_where_and_whose() -> None:
     each = [
         BrokenPremise("status", 3, 4),
-        BrokenPremise("remediation", 2, 2, kind="fence", owner="apikey:one"),
+        BrokenPremise("remediation", 2, 2, kind="fence", owner="apikey:one", number="epoch"),
         BrokenPremise("review", 1, 1, kind="fence"),
     ]
 
     assert stale_premise(each).message == (
-        "status is at 4, not 3; remediation at 2 is apikey:one's; the tenure of review at 1 has ended;"
-        " nothing was changed"
+        "status is at version 4, not 3; remediation at epoch 2 is apikey:one's;"
+        " the tenure of review at version 1 has ended; nothing was changed"
     )
 
 

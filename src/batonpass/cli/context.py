@@ -1,4 +1,4 @@
-"""From options, environment and files to a client: every command that asks a server begins here."""
+"""From options, environment and files to a client: commands begin here, and so may any program (`connect`)."""
 
 from __future__ import annotations
 
@@ -37,6 +37,18 @@ def connected(common: Common) -> Iterator[Client]:
         except Unauthorized as error:
             error.add_note(f"the token came from {token.source}, the server from {found.server.source}")
             raise
+
+
+@contextmanager
+def connect(*, server: str | None = None) -> Iterator[Client]:
+    """Speak to what the commands speak to, as whom they do: for programs in Python (`baton whoami` shows who that is).
+
+    That is `server`, else the configured one, else this machine's own
+    database, for as long as the block lasts. `Unauthorized` when there is no
+    token for a server.
+    """
+    with connected(Common(server=server)) as client:
+        yield client
 
 
 def ask(common: Common, call: Call[T]) -> Answer[T]:

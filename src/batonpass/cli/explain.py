@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -66,6 +67,8 @@ def _hints_of_records(error: BatonError, args: Sequence[str]) -> Iterator[Hint]:
         case errors.NotFound(field="class"):
             yield "baton class list", "the classes there are"
         case errors.AlreadyClaimed():
+            if args[0] == "sidecar" and not any(arg.startswith("--wait") for arg in args):
+                yield shlex.join(["baton", "sidecar", "--wait", "5m", *args[1:]]), "begin when it is free"
             yield f"baton record claims {record}", "who has it, and until when"
             yield f"baton record watch {record}", "what happens to it from now on"
         case errors.StalePremise() | errors.LeaseLost():

@@ -11,7 +11,7 @@ from cyclopts import App, Parameter, Token
 
 from batonpass.cli.context import ask
 from batonpass.cli.options import COMMON, Common, Flag, checked
-from batonpass.cli.render import Column, again, clean, cut_short, print_json, print_table, say, span, width
+from batonpass.cli.render import Column, again, clean, cut_short, print_json, print_table, say, span, warn, width
 from batonpass.client import record_calls
 from batonpass.core.records import (
     ClassName,
@@ -221,7 +221,8 @@ def claims(record: RecordArg, /, *, common: Common = COMMON) -> None:
     for line in claim_lines(tasks):
         say(line)
     if not tasks:
-        say(f"{record} has no task that you may see")
+        say(f"nobody has ever claimed a task of {record} that you may see")
+        warn(f"which it has: baton class show {record.record_class}")
 
 
 def is_task(body: FieldBody) -> bool:

@@ -36,8 +36,9 @@ message is a sentence for a person; programs branch on `code` and fields.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -167,7 +168,8 @@ class BrokenPremise:
 
     `actual` is what the field is at now: its version, or its epoch where
     `expected` is one. A field or record that is not there is at 0. `owner` is
-    the identity that holds a task field now, where somebody does.
+    the identity that holds a task field now, where somebody does. `number` is
+    which of the two they are; the sentence says so, the list on the wire does not.
     """
 
     field: str
@@ -175,6 +177,7 @@ class BrokenPremise:
     actual: int
     kind: str | None = None
     owner: str | None = None
+    number: Literal["version", "epoch"] = dataclasses.field(default="version", compare=False)
 
 
 class StalePremise(Conflict):

@@ -403,7 +403,8 @@ def _horizon(request: Request, policy: Policy, now: Instant, *, anew: bool) -> t
 
 
 def _held(lease: LockedLease) -> Refused:
-    return Refused(lease, AlreadyClaimed, f"{_holding(lease)}; take another item, or wait", names_holder=True)
+    other = "record" if is_of_record(lease.resource) else "item"
+    return Refused(lease, AlreadyClaimed, f"{_holding(lease)}; take another {other}, or wait", names_holder=True)
 
 
 def _lost(lease: LockedLease, now: Instant) -> Refused:

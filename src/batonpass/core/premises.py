@@ -131,16 +131,23 @@ def _broken(premise: Premise, lease: Lease | None, version: int, principal: Prin
         holds = pinned and actual == premise.expected
     if holds:
         return None
-    return BrokenPremise(premise.field, premise.expected, actual, kind=FENCE if premise.fence else None, owner=owner)
+    return BrokenPremise(
+        premise.field,
+        premise.expected,
+        actual,
+        kind=FENCE if premise.fence else None,
+        owner=owner,
+        number="version" if premise.epoch is None else "epoch",
+    )
 
 
 def _words(broken: BrokenPremise) -> str:
     """Return why a premise does not hold. At what was expected, the tenure has ended or is somebody else's."""
     if broken.actual != broken.expected:
-        return f"{broken.field} is at {broken.actual}, not {broken.expected}"
+        return f"{broken.field} is at {broken.number} {broken.actual}, not {broken.expected}"
     if broken.owner is not None:
-        return f"{broken.field} at {broken.actual} is {broken.owner}'s"
-    return f"the tenure of {broken.field} at {broken.actual} has ended"
+        return f"{broken.field} at {broken.number} {broken.actual} is {broken.owner}'s"
+    return f"the tenure of {broken.field} at {broken.number} {broken.actual} has ended"
 
 
 def _parse_premise(entry: object, where: str) -> Premise:
