@@ -57,10 +57,16 @@ class RecordChange:
         return self.row is not None and self.row.is_there
 
     async def row_to_write(self) -> LockedRecord:
-        """Return the record's row under its lock, made now if there is none."""
+        """Return the record's row under its lock, made now if there is none.
+
+        Raises `Retry` if somebody else made it since it was looked for: then no
+        lock has kept anything of it as it was read.
+        """
         if self.row is not None:
             return self.row
-        _, rows = await self.tx.fetch(records.created_asked([self.record]), records.locked_asked([self.record]))
+        new, rows = await self.tx.fetch(records.created_asked([self.record]), records.locked_asked([self.record]))
+        if not new:
+            raise Retry(f"{self.record} was written for the first time meanwhile")
         return records.locked(rows)[self.record]
 
 
