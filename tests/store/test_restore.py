@@ -145,6 +145,20 @@ def test_versions_of_records_and_fields_are_past_any_that_can_have_been_given(ca
         assert after[table] == [(*row[:version], row[version] + JUMP, *row[version + 1 :]) for row in before[table]]
 
 
+def test_a_record_of_the_lost_history_begins_beyond_it_when_it_is_made_again(case: Case) -> None:
+    case.restored()
+
+    async def begun() -> list[int]:
+        async with serving(case.target, clock=case.fleet.clock(), token=case.fleet.agent) as server:
+            put = await server.ask("PUT", "/v1/records/incidents/inc-9/fields/status", {"value": "open"})
+            claimed = await server.ask("PUT", "/v1/records/incidents/inc-9/fields/review/claim", {})
+            new = await server.ask("PUT", "/v1/records/incidents/inc-1/fields/summary", {"value": 1})
+            numbers = (put["version"], put["record_version"], claimed["version"], claimed["epoch"], new["version"])
+            return [number - JUMP for number in numbers]
+
+    assert asyncio.run(begun()) == [1, 1, 1, 1, 1]
+
+
 def test_what_was_held_before_is_refused_afterwards_and_epochs_never_repeat(case: Case) -> None:
     fleet = case.fleet
     original = leases(case.original.url)

@@ -29,7 +29,7 @@ class Record:
     @property
     def is_there(self) -> bool:
         """Whether anybody has written it since it was deleted, or at all."""
-        return self.version > 0 and self.deleted_at is None
+        return self.deleted_at is None
 
 
 @value(frozen=True, slots=True)
@@ -58,8 +58,13 @@ class LogEntry:
 
 
 def created_asked(records: Iterable[RecordPath]) -> Statement:
-    """Make the rows of records that have none, at version 0: whoever asks writes them, or takes all of it back."""
+    """Make the rows of records that have none, not there yet: whoever asks writes them, or takes all of it back."""
     return q("records.create", records=paths(records))
+
+
+def first_version_asked() -> Statement:
+    """Ask after which version a field begins that nobody has written: 0, but for what a restore has lost (D46)."""
+    return q("records.first_version")
 
 
 def locked_asked(records: Iterable[RecordPath], *, skip_locked: bool = False) -> Statement:

@@ -36,7 +36,8 @@ class RecordChange:
     """A record under its lock, all premises of the write compared.
 
     `row` is as it was locked, None for a record that nobody has written.
-    `fields` are its registers and appends as they are. When `replayed` is set,
+    `fields` are its registers and appends as they are; one that nobody has
+    written begins after `first_version`. When `replayed` is set,
     this very request was answered before, and nothing else is to be looked at.
     """
 
@@ -47,6 +48,7 @@ class RecordChange:
     class_version: int
     row: LockedRecord | None
     fields: Mapping[FieldName, FieldState]
+    first_version: int
     based_on: BasedOn
     now: Instant
     replayed: Replayed | None = None
@@ -98,11 +100,12 @@ async def _locked(
     tx: Tx, classes: Classes, caller: Caller, based_on: BasedOn, *, expected: frozenset[Resource]
 ) -> RecordChange:
     record = based_on.record
-    _, versions, rows, fields, appeared, ((now,),) = await tx.fetch(
+    _, versions, rows, fields, ((first,),), appeared, ((now,),) = await tx.fetch(
         class_rows.held_asked([record.record_class]),
         class_rows.versions_asked([record.record_class]),
         records.locked_asked([record]),
         record_fields.states_asked(record),
+        records.first_version_asked(),
         _leases_asked(expected - tx.locked.keys()),
         now_asked(tx.clock),
     )
@@ -120,6 +123,7 @@ async def _locked(
         class_version=class_version,
         row=records.locked(rows).get(record),
         fields=record_fields.states(fields),
+        first_version=first,
         based_on=based_on,
         now=Instant(now),
     )

@@ -130,11 +130,13 @@ def _require_fitting(spec: FieldSpec, write: Write) -> None:
 async def _states(made: RecordChange, writes: Sequence[Write]) -> dict[FieldName, FieldState]:
     """Return what the written fields are at, with the bytes of appends."""
     appends = {write.field for write in writes if write.verb is law.WriteVerb.APPEND and write.field in made.fields}
+    unwritten = {write.field: FieldState(made.first_version) for write in writes}
     if not appends:
-        return dict(made.fields)
+        return {**unwritten, **made.fields}
     (rows,) = await made.tx.fetch(record_fields.append_sizes_asked(made.record, appends))
     sizes = record_fields.append_sizes_found(rows)
-    return {name: replace(state, size=sizes.get(name, 0)) for name, state in made.fields.items()}
+    sized = {name: replace(state, size=sizes.get(name, 0)) for name, state in made.fields.items()}
+    return {**unwritten, **sized}
 
 
 def _write_fields(made: RecordChange, states: dict[FieldName, FieldState], written: Sequence[Written]) -> None:

@@ -67,8 +67,12 @@ WITH n AS (
 SELECT batonpass_require_rows(count(*), :expected::bigint) FROM written;
 
 -- name: create(resources)!
--- The rows of new resources, free and at epoch 0, so that there is always a row to lock.
-INSERT INTO leases (resource) SELECT jsonb_array_elements_text(:resources::jsonb) ON CONFLICT (resource) DO NOTHING;
+-- The rows of new resources, free and at epoch 0, so that there is always a row to lock. After a restore they begin beyond
+-- whatever lost history may have given out for a resource of that name, as all others do then (D46).
+INSERT INTO leases (resource, epoch, version)
+SELECT resource, first.number, first.number
+FROM jsonb_array_elements_text(:resources::jsonb) AS resource, (SELECT (SELECT (max(i.n) - 1)::bigint * 4294967296 FROM incarnations i) AS number) AS first
+ON CONFLICT (resource) DO NOTHING;
 
 -- name: nonces_used(pairs)
 -- Which (resource, nonce) pairs have acquired before (D6).

@@ -1,11 +1,15 @@
 -- name: create(records)
--- The rows of new records, at version 0, so that there is a row to lock. Their writer gives them their times. It
--- returns what it made, so that it travels with what is read.
-INSERT INTO records (class, id, class_version, version, created_at, updated_at)
-SELECT w.class, w.id, 0, 0, 0, 0 FROM jsonb_to_recordset(:records::jsonb) AS w (class text, id text)
+-- The rows of new records, not there yet, so that there is a row to lock. Their writer gives them their times. Their
+-- versions begin where those of no lost history were (D46). It returns what it made, so that it travels with what is read.
+INSERT INTO records (class, id, class_version, version, created_at, updated_at, deleted_at)
+SELECT w.class, w.id, 0, (SELECT (max(i.n) - 1)::bigint * 4294967296 FROM incarnations i), 0, 0, 0 FROM jsonb_to_recordset(:records::jsonb) AS w (class text, id text)
 ORDER BY w.class COLLATE "C", w.id COLLATE "C"
 ON CONFLICT (class, id) DO NOTHING
 RETURNING class, id;
+
+-- name: first_version()
+-- After which version a field begins that nobody has written: beyond any that lost history may have given out (D46).
+SELECT (max(i.n) - 1)::bigint * 4294967296 FROM incarnations i;
 
 -- name: lock(records)
 -- The rows of the records that are written, locked in one total order, waiting for each. Taken after lease rows and

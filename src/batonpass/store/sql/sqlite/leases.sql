@@ -49,8 +49,13 @@ FROM json_each(:rows) AS n
 WHERE leases.resource = n.value ->> 'resource' AND leases.version = n.value ->> 'was_version' AND :expected > 0;
 
 -- name: create(resources)!
--- The rows of new resources, free and at epoch 0, so that there is always a row to lock.
-INSERT INTO leases (resource) SELECT value FROM json_each(:resources) WHERE true ON CONFLICT (resource) DO NOTHING;
+-- The rows of new resources, free and at epoch 0, so that there is always a row to lock. After a restore they begin beyond
+-- whatever lost history may have given out for a resource of that name, as all others do then (D46).
+INSERT INTO leases (resource, epoch, version)
+SELECT value, first.number, first.number
+FROM json_each(:resources), (SELECT (SELECT (max(i.n) - 1) * 4294967296 FROM incarnations i) AS number) AS first
+WHERE true
+ON CONFLICT (resource) DO NOTHING;
 
 -- name: nonces_used(pairs)
 -- Which (resource, nonce) pairs have acquired before (D6).

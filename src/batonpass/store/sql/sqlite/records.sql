@@ -1,10 +1,14 @@
 -- name: create(records)
--- The rows of new records, at version 0, so that there is a row to lock. Their writer gives them their times. It
--- returns what it made, so that it travels with what is read.
-INSERT INTO records (class, id, class_version, version, created_at, updated_at)
-SELECT value ->> 'class', value ->> 'id', 0, 0, 0, 0 FROM json_each(:records) WHERE true
+-- The rows of new records, not there yet, so that there is a row to lock. Their writer gives them their times. Their
+-- versions begin where those of no lost history were (D46). It returns what it made, so that it travels with what is read.
+INSERT INTO records (class, id, class_version, version, created_at, updated_at, deleted_at)
+SELECT value ->> 'class', value ->> 'id', 0, (SELECT (max(i.n) - 1) * 4294967296 FROM incarnations i), 0, 0, 0 FROM json_each(:records) WHERE true
 ON CONFLICT (class, id) DO NOTHING
 RETURNING class, id;
+
+-- name: first_version()
+-- After which version a field begins that nobody has written: beyond any that lost history may have given out (D46).
+SELECT (max(i.n) - 1) * 4294967296 FROM incarnations i;
 
 -- name: lock(records)
 -- The rows of the records that are written, locked in one total order, waiting for each. Taken after lease rows and
