@@ -220,6 +220,27 @@ def test_an_async_handler_is_cancelled_when_its_task_is_lost(
     assert server.paths() == [LIST, CLAIM, READ, CLAIM]
 
 
+def test_an_async_handler_that_blocks_its_loop_is_refused_when_its_task_is_lost_meanwhile(
+    client: Client, server: ScriptedServer, clock: ManualSeconds
+) -> None:
+    """The thread that hears of the loss doesn't wait for a loop that waits for it."""
+    server.will(free("inc-1"), CLAIMED, record_answer(), stale(FIELD, expected=4, actual=5))
+    refused: list[str] = []
+
+    async def blocking(task: HeldTask) -> Finish:
+        clock.advance(20)
+        task.heartbeat.wake()
+        assert task.loss.event.wait(10)
+        try:
+            task.put("status", "mitigated")
+        except LeaseLost as error:
+            refused.append(error.message)
+        return Finish(put={"status": "mitigated"})
+
+    assert run(client, CLASS, FIELD, blocking, once=True, clock=clock) == Tally(lost=1)
+    assert len(refused) == 1
+
+
 def test_an_async_handler_works_on_a_loop_in_a_thread_of_its_own(client: Client, server: ScriptedServer) -> None:
     server.will(free("inc-1"), *taken(WRITTEN))
     threads: list[str] = []

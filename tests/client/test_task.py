@@ -153,6 +153,32 @@ def test_a_task_that_was_taken_over_ends_the_block_and_writes_and_releases_nothi
     assert [each.holder.by for each in lost if each.holder is not None] == ["agent-b"]
 
 
+def test_a_loss_is_told_at_once_while_somebody_is_still_being_called_about_it(
+    client: Client, server: ScriptedServer, clock: ManualSeconds
+) -> None:
+    """So that who is called, on the heartbeat's thread, may wait for the work to end."""
+    refused = threading.Event()
+    waited: list[bool] = []
+    server.will(claimed(in_ms=60_000), record_answer(), stale(FIELD, expected=4, actual=5))
+
+    def work(task: HeldTask) -> None:
+        with pytest.raises(LeaseLost):
+            task.check()
+        refused.set()
+
+    def heedless() -> None:
+        with held(client, RECORD, FIELD, clock=clock, on_lost=lambda _: waited.append(refused.wait(5))) as task:
+            clock.advance(20)
+            task.heartbeat.wake()
+            assert task.loss.event.wait(10)
+            work(task)
+
+    with pytest.raises(LeaseLost):
+        heedless()
+
+    assert waited == [True]
+
+
 def test_a_renewal_that_is_answered_held_is_a_loss(
     client: Client, server: ScriptedServer, clock: ManualSeconds
 ) -> None:

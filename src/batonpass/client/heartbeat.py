@@ -189,6 +189,7 @@ class Heartbeat:
         server is asked once more. Raises `LeaseLost` as `check` does.
         """
         reach("lease.settling")
+        self._raise_if_lost(resource)
         with self._round:
             with self._state:
                 kept = self._kept.get(resource)
@@ -212,16 +213,17 @@ class Heartbeat:
         """Return if the tenure may still be acted on; raise `LeaseLost` if not.
 
         When the trust window is over this asks the server once more itself, so
-        the answer is never older than the window.
+        the answer is never older than the window. A loss that is known is told
+        at once, even while `on_lost` is still at it.
         """
         if not self._trusted(resource):
+            self._raise_if_lost(resource)
             with self._round:  # a round that is deciding this very question is waited for
                 over = [one for one in self._snapshot() if one.fence.resource == resource]
                 if over and not self._trusted(resource):
                     self._decide(over)
         with self._state:
-            lost = self._lost.get(resource)
-            kept = resource in self._kept
+            kept, lost = resource in self._kept, self._lost.get(resource)
         if lost is not None:
             raise lost.error()
         if not kept:
@@ -259,6 +261,12 @@ class Heartbeat:
     def _snapshot(self) -> list[Kept]:
         with self._state:
             return list(self._kept.values())
+
+    def _raise_if_lost(self, resource: Resource) -> None:
+        with self._state:
+            lost = self._lost.get(resource)
+        if lost is not None:
+            raise lost.error()
 
     def _trusted(self, resource: Resource) -> bool:
         with self._state:
