@@ -1,9 +1,10 @@
 """Tours are run: each ``console`` block of the README, the how-tos and the tutorials, as a reader would type it.
 
 A line that begins with ``$ `` is a command (``> `` continues it); the lines after it, if there are any, are what it
-prints, with ``…`` for what differs from reader to reader. A command ends with 0 unless a comment says otherwise:
-``$ baton claim task-1  # exits 3``. All blocks of a page are one shell session in an empty home. Blocks in other
-fences, ``sh`` for instance, are not run.
+prints, with ``…``, and the blanks behind it, for what differs from reader to reader. A command ends with 0 unless a
+comment says otherwise: ``$ baton claim task-1  # exits 3``. A block with a title, such as ``python title="agent.py"``,
+is a file that the reader saves under that name. All blocks of a page are one shell session in an empty home. Blocks
+in other fences, ``sh`` for instance, are not run.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ PAGES: Final = [ROOT / "README.md", *sorted((ROOT / "docs").glob("[ht]*/*.md"))]
 """README, how-tos and tutorials: a page without a console block has nothing that could go wrong."""
 TOUR_S_MAX: Final = 150
 """README's takes half a minute, on a machine with nothing else to do."""
-FENCE: Final = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCE: Final = re.compile(r"^```(?:console|\w+ title=\"([^\"\n]+)\")\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 EXITS: Final = re.compile(r"\s+# exits (\d+)$")
 
 
@@ -40,9 +41,12 @@ class Step:
 
 
 def steps(markdown: str) -> list[Step]:
-    """Return the commands of all console blocks, in order."""
+    """Return the commands of all console blocks, and what saves the files of those with a title, in order."""
     found: list[Step] = []
-    for block in FENCE.findall(markdown):
+    for file, block in FENCE.findall(markdown):
+        if file:
+            found.append(Step(f"cat > {shlex.quote(file)} <<'END OF FILE'\n{block}END OF FILE", 0, ""))
+            continue
         for chunk in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             lines = chunk.splitlines()
             length = 1
@@ -109,9 +113,14 @@ def _difference(step: Step, out: Path, number: int) -> str | None:
     printed = (out / f"{number}.printed").read_text().strip()
     if int(code.read_text()) != step.code:
         return f"$ {step.command}\nexits {code.read_text().strip()}, not {step.code}, and prints:\n{printed}"
-    if step.printed and not re.fullmatch(re.escape(step.printed).replace("…", ".*"), printed, re.DOTALL):
+    if step.printed and not re.fullmatch(_as_pattern(step.printed), printed, re.DOTALL):
         return f"$ {step.command}\nprints:\n{printed}\nnot:\n{step.printed}"
     return None
+
+
+def _as_pattern(printed: str) -> str:
+    """Return what a page says is printed as a pattern; blanks behind ``…`` keep a table's columns in line."""
+    return ".*".join(map(re.escape, re.split("… *", printed)))
 
 
 def test_readme_has_a_tour() -> None:
@@ -137,6 +146,14 @@ def test_a_step_may_say_how_it_ends_and_leave_out_what_varies(tmp_path: Path) ->
     python = shlex.quote(sys.executable)
     page = f"```console\n$ echo $$ is the shell\n… is the shell\n$ {python} -c \\\n> 'exit(3)'  # exits 3\n```\n"
 
+    assert take(steps(page), tmp_path) == []
+
+
+def test_a_block_with_a_title_is_a_file_and_one_without_is_not_run(tmp_path: Path) -> None:
+    said = "```sh\nfalse\n```\n```console\n$ sh say.sh hi\nhi and say.sh\n```\n"
+    page = f'```sh title="say.sh"\necho "$1" and $0\n```\n{said}'
+
+    assert [step.code for step in steps(page)] == [0, 0]
     assert take(steps(page), tmp_path) == []
 
 
