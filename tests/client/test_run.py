@@ -10,7 +10,9 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-from batonpass.client.client import Client
+from batonpass.client import run as running
+from batonpass.client.client import Client, Patience
+from batonpass.client.heartbeat import DECIDING_TRIES_MAX
 from batonpass.client.records import Record
 from batonpass.client.run import Finish, Tally, awaited, run
 from batonpass.client.task import HeldTask, Loss
@@ -70,6 +72,7 @@ def happened(*kinds: str, at: str = "p2") -> httpx.Response:
     return answer({"events": events, "next": at, "more": False})
 
 
+MITIGATED = Finish(put={"status": "mitigated"})
 NOW = answer(EventsReply([], "p1", more=False))
 
 
@@ -366,6 +369,54 @@ def test_a_server_that_is_away_is_waited_for(client: Client, server: ScriptedSer
     assert run(client, CLASS, FIELD, nothing, max_tasks=1, stop=Stop()) == Tally(done=1)
     assert len(slept) == 4
     assert paused == [5.0]
+
+
+def test_a_record_that_others_had_meanwhile_and_left_as_it_was_is_not_taken_again(
+    client: Client, server: ScriptedServer
+) -> None:
+    """Or two loops without a wish would hand each record to and fro for ever."""
+    server.will(NOW, free("inc-1", status="open"), *taken())
+    server.will(NOW, free(), happened("lease.released"))  # somebody else had it while we looked
+    server.will(NOW, free("inc-1", status="open"), happened("record.put"))
+    other = record_answer(status="open", record="incidents/inc-2")
+    server.will(NOW, free("inc-1", "inc-2", status="open"), CLAIMED, other, other, RELEASED)
+
+    assert run(client, CLASS, FIELD, nothing, max_tasks=2) == Tally(done=2)
+    assert server.paths().count(CLAIM) == 2, "once, and what was claimed later is inc-2"
+
+
+def test_what_was_handled_and_is_not_met_again_is_forgotten_in_the_end(
+    client: Client, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "REMEMBERED_MAX", 0)
+    server.will(NOW, free("inc-1", status="open"), *taken())
+    server.will(NOW, free(), happened("lease.released"))
+    server.will(NOW, free("inc-1", status="open"), *taken())
+
+    assert run(client, CLASS, FIELD, nothing, max_tasks=2) == Tally(done=2)
+
+
+def test_what_a_handler_returned_waits_for_a_server_that_is_away(
+    client: Client, server: ScriptedServer, slept: list[float]
+) -> None:
+    server.will(free("inc-1"), CLAIMED, record_answer(), *[httpx.ReadTimeout("restarting")] * 7, WRITTEN)
+    server.will(record_answer(), RELEASED)
+
+    assert run(client, CLASS, FIELD, lambda _task: MITIGATED, once=True) == Tally(done=1)
+    keys = [sent.headers["Idempotency-Key"] for sent in server.requests if b"writes" in sent.content]
+    assert (len(keys), len(set(keys))) == (8, 1), "however often it was sent, it is one write"
+    assert len(slept) == 4 + 1 + 2
+
+
+def test_what_a_handler_returned_is_given_up_with_its_task_where_the_server_stays_away(
+    server: ScriptedServer, clock: ManualSeconds
+) -> None:
+    patience = Patience(tries_max=1, sleep=clock.advance, jitter=lambda: 1.0)
+    client = Client("http://baton.test", None, transport=httpx.MockTransport(server), patience=patience)
+    server.will(free("inc-1"), CLAIMED, record_answer(), *[httpx.ReadTimeout("away")] * (12 + DECIDING_TRIES_MAX))
+
+    assert run(client, CLASS, FIELD, lambda _task: MITIGATED, once=True, clock=clock) == Tally(lost=1)
+    assert not server.answers
 
 
 def test_told_to_stop_it_ends_with_the_task_in_hand(client: Client, server: ScriptedServer) -> None:

@@ -38,7 +38,8 @@ import inspect
 import logging
 import math
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+import uuid
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeVar
@@ -64,6 +65,8 @@ LOOK_S: Final = 15.0
 """How long a lapse, which is no event, may go unnoticed by a loop that waits."""
 WAIT_S_MAX: Final = 5
 """Longest wait for an event in one request: as long a loop that is told to stop may take to notice."""
+REMEMBERED_MAX: Final = 10_000
+"""How many records that were handled, and that somebody else has by now or nobody any more, are remembered."""
 FREEING: Final = ("record.put", "record.append", "lease.released", "lease.revoked")
 """Kinds of events after which a task may be free that was not, or a record be wanted."""
 
@@ -123,7 +126,8 @@ def run(  # noqa: PLR0913 — one for each thing an agent may want otherwise
     It ends when `stop` is set and the task in hand is done, after `max_tasks`,
     with `once` when what was free has been gone through, and by an error: what
     the server refuses for good (`ScopeDenied`, `NotFound`), or the handler's
-    own. A server that is away is waited for, unless `once`.
+    own. A server that is away is waited for, unless `once`; what a handler
+    returned waits for it either way, for as long as the task is ours.
     """
     name = parse_class_name(record_class)
     loop = _Loop(
@@ -201,8 +205,14 @@ class _Loop:
             seen.add(record.path)
             if self.wants(record):
                 taken |= self.take(record.path)
-        self.handled = {path: handled for path, handled in self.handled.items() if path in seen}
+        self.forget_beyond(seen)
         return taken
+
+    def forget_beyond(self, seen: Collection[RecordPath]) -> None:
+        """Forget the oldest of what was handled and is not `seen` any more: others have it, or it is deleted."""
+        unseen = [path for path in self.handled if path not in seen]
+        for path in unseen[: max(len(unseen) - REMEMBERED_MAX, 0)]:
+            del self.handled[path]
 
     def wants(self, record: Record) -> bool:
         """Whether `record` is one to work on, as the head of this module says."""
@@ -263,12 +273,25 @@ class _Loop:
             raise TypeError(f"a handler returns a Finish or nothing, not {finish!r}")
         task.settle()  # nothing of ours moves the task from here on, and one that is lost has ended here
         if finish is not None and (writes := finish.writes(task)):
-            task.write(writes)
+            self.write(task, writes)
         self.remember(task)
+
+    def write(self, task: HeldTask, writes: Sequence[Mapping[str, object]]) -> None:
+        """Write what the work came to, once, however long the server is away: for as long as the task is ours."""
+        key, patience = uuid.uuid4().hex, self.client.patience
+        while True:
+            try:
+                task.write(writes, key=key)
+            except Unavailable as error:
+                log.warning("run.not_written_yet", extra={**_about(task), "why": error.message})
+                patience.sleep(patience.pause_s_max * (0.5 + patience.jitter() / 2))
+            else:
+                return
 
     def remember(self, task: HeldTask) -> None:
         """Note how the record is now that it is worked on; without it, it would be taken once more."""
         with suppress(BatonError):
+            self.handled.pop(task.path, None)  # the newest stand last
             self.handled[task.path] = _Handled(_versions(task.read(), self.task_field), self.clock())
 
     def broke_off(self, task: HeldTask, error: Exception) -> None:
