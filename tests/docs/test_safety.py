@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Final
 
 import pytest
 
-from batonpass.testing import game
-from batonpass.testing.ablation import ABLATIONS
+from batonpass.testing import game, task_game
+from batonpass.testing.ablation import ABLATIONS, Ablation
+from batonpass.testing.task_ablation import TASK_ABLATIONS
 
 ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = (ROOT / "docs" / "explanation" / "safety.md").read_text()
@@ -22,19 +25,27 @@ def rows_under(heading: str) -> dict[str, str]:
     return {row["first"]: row["second"].strip("`") for row in ROW.finditer(section) if "---" not in row["first"]}
 
 
-def test_each_rule_that_is_listed_is_switched_off_and_finds_what_is_said() -> None:
-    listed = rows_under("Each rule is needed")
+@pytest.mark.parametrize(
+    "heading, ablations", [("Each rule is needed", ABLATIONS), ("Each rule of tasks is needed", TASK_ABLATIONS)]
+)
+def test_each_rule_that_is_listed_is_switched_off_and_finds_what_is_said(
+    heading: str, ablations: Mapping[str, Ablation]
+) -> None:
+    listed = rows_under(heading)
     del listed["rule switched off"]
 
-    assert listed == {rule: ablation.breaks for rule, ablation in ABLATIONS.items()}
+    assert listed == {rule: ablation.breaks for rule, ablation in ablations.items()}
 
 
-def test_each_invariant_that_is_listed_is_checked_and_each_that_is_checked_is_listed() -> None:
-    source = Path(game.__file__).read_text()
+@pytest.mark.parametrize("heading, played", [("The game", game), ("The game of tasks", task_game)])
+def test_each_invariant_that_is_listed_is_checked_and_each_that_is_checked_is_listed(
+    heading: str, played: ModuleType
+) -> None:
+    source = Path(played.__file__ or "").read_text()
 
-    listed = {name.strip("`") for name in rows_under("The game") if name != "invariant"}
+    listed = {name.strip("`") for name in rows_under(heading) if name != "invariant"}
 
-    assert listed == game.INVARIANTS
+    assert listed == played.INVARIANTS
     assert [name for name in listed if f'"{name}"' not in source] == []
 
 

@@ -14,20 +14,25 @@ import httpx
 
 from batonpass.core.errors import Unavailable, Unknown
 from batonpass.core.ids import Instant, NodeId, Resource
+from batonpass.core.records import parse_field_name, task_of
 from batonpass.core.tokens import PREFIX_HEX_SHOWN, Secret, hash_of
-from batonpass.store import leases, nodes
+from batonpass.store import leases, nodes, record_history, records
 from batonpass.store.backup import backup
 from batonpass.store.base import Store
 from batonpass.store.events import events_after
 from batonpass.store.open import open_store, sqlite_path
 from batonpass.store.restore import restore
-from batonpass.testing import points
+from batonpass.testing import points, task_game
 from batonpass.testing.clock import START, ManualClock, SharedClock
 from batonpass.testing.crew import Answer, Crew, Gathered, crew, task
 from batonpass.testing.game import Fate, Look
 from batonpass.testing.processes import ServerProcess, Site, server_process
 
 EVENTS_MOST: Final = 10_000
+ENTRIES_MOST: Final = 1_000
+BEFORE_ANY: Final = 2**31
+"""Later than any entry of a history."""
+STATUS: Final = parse_field_name("status")
 FAULTS: Final[Mapping[tuple[str, Fate], tuple[str, Unavailable]]] = {
     ("postgres", Fate.FAILS): ("commit.sent", Unavailable("a fault")),
     ("postgres", Fate.UNKNOWN): ("commit.returned", Unknown("a fault")),
@@ -97,11 +102,32 @@ class Seats:
             events=self._events,
         )
 
+    def look_at_task(self, task: Resource) -> task_game.Look:
+        """Return what is committed about a record's task."""
+        return self.loop.run_until_complete(self._look_at_task(task))
+
+    async def _look_at_task(self, task: Resource) -> task_game.Look:
+        record, field = task_of(task)
+        fields = frozenset({field, STATUS})
+        wanted = record_history.Wanted(BEFORE_ANY, ENTRIES_MOST, ENTRIES_MOST, fields, with_values=True)
+        async with self.store.read() as tx:
+            rows = await leases.leases_of(tx, [task])
+            (found,) = await tx.fetch(records.asked([record]))
+            entries, _ = await record_history.page(tx, record, wanted)
+            for event in await events_after(tx, self._events, most=EVENTS_MOST):
+                self._events = event.seq
+        row = records.found(found).get(record)
+        return task_game.Look(rows.get(task), row.version if row is not None else 0, tuple(entries), self._events)
+
     def send(
         self, who: str, method: str, path: str, body: object, *, at: int, fate: Fate = Fate.ANSWERED
     ) -> Answer | None:
         """Send one request to the server `at`, which may fail over it; return its answer, or None when it was lost."""
         raise NotImplementedError
+
+    def set_clock(self) -> None:
+        """Set the clock to its start."""
+        self.clock.advance(ManualClock(START).moment() * _US - self.clock.moment() * _US)
 
     def deal(self) -> tuple[str, ...]:
         """Clear the table: nothing is held any more, the clock is at its start; and return two new items to play for.
@@ -110,7 +136,7 @@ class Seats:
         """
         for item in self._items:
             self.certainly("ada", f"/v1/nodes/{item}/release", {"reason": "the next game"})
-        self.clock.advance(ManualClock(START).moment() * _US - self.clock.moment() * _US)
+        self.set_clock()
         self._dealt += 1
         self._items = (f"task-game-{self._dealt}", f"task-game-{self._dealt}-b")
         routed = [{"type": "assigned", "to": "agent-a1"}]
