@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import httpx
 import msgspec
 import pytest
@@ -78,6 +80,21 @@ def test_what_was_seen_is_a_premise_of_what_is_written(client: Client, server: S
             ],
         }
     ]
+
+
+@pytest.mark.parametrize("value", [math.nan, {"load": [1.5, -math.inf]}, (math.inf,)], ids=repr)
+def test_a_float_that_json_has_no_number_for_is_refused_and_not_written_as_null(
+    client: Client, server: ScriptedServer, value: object
+) -> None:
+    for write in (
+        lambda: client.records.put(RECORD, "status", value),
+        lambda: client.records.append(RECORD, "notes", value),
+        lambda: client.records.write(RECORD, [{"field": "status", "put": 1}, {"field": "notes", "append": value}]),
+    ):
+        with pytest.raises(Invalid, match="no JSON number"):
+            write()
+
+    assert server.requests == []
 
 
 def test_null_is_a_value(client: Client, server: ScriptedServer) -> None:

@@ -8,14 +8,19 @@ be one is refused here, before anything is sent. Whatever changes something take
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from msgspec import UNSET
 
 from batonpass.client.calls import LEASE_S_MAX, READ_S_MAX, Call, Repeat, body_of, query_of
+from batonpass.core.errors import Invalid
 from batonpass.core.premises import Premise
 from batonpass.core.records import RecordPath, parse_class_name, parse_field_name, parse_record_path
 from batonpass.wire import paths, records
+
+T = TypeVar("T")
 
 # --- premises --------------------------------------------------------------------------------------------------------
 
@@ -93,7 +98,7 @@ def put(
     record: RecordPath | str, name: str, value: object, *, based_on: Sequence[Premise] = ()
 ) -> Call[records.FieldWriteReply]:
     """Put a register's value; the record is made when it is not there."""
-    body = body_of(records.ValueRequest(value=value, based_on=_premises(based_on)))
+    body = body_of(records.ValueRequest(value=_whole(value, name), based_on=_premises(based_on)))
     return Call(
         "PUT", _filled(paths.RECORD_FIELD, record, name), records.FieldWriteReply, body=body, repeat=Repeat.KEYED
     )
@@ -103,7 +108,7 @@ def append(
     record: RecordPath | str, name: str, value: object, *, based_on: Sequence[Premise] = ()
 ) -> Call[records.FieldWriteReply]:
     """Append to a list that only grows; the reply's `index` is the place."""
-    body = body_of(records.ValueRequest(value=value, based_on=_premises(based_on)))
+    body = body_of(records.ValueRequest(value=_whole(value, name), based_on=_premises(based_on)))
     return Call(
         "POST", _filled(paths.RECORD_FIELD, record, name), records.FieldWriteReply, body=body, repeat=Repeat.KEYED
     )
@@ -113,7 +118,8 @@ def write(
     record: RecordPath | str, writes: Sequence[Mapping[str, object]], *, based_on: Sequence[Premise] = ()
 ) -> Call[records.WritesReply]:
     """Make several writes or none of them, each `{"field": …, "put": …}` or `{"field": …, "append": …}`."""
-    body = body_of(records.WritesRequest(writes=list(writes), based_on=_premises(based_on)))
+    whole = [{key: _whole(value, str(each.get("field"))) for key, value in each.items()} for each in writes]
+    body = body_of(records.WritesRequest(writes=whole, based_on=_premises(based_on)))
     return Call("POST", _filled(paths.RECORD, record), records.WritesReply, body=body, repeat=Repeat.KEYED)
 
 
@@ -164,6 +170,22 @@ def _lease(lease_s: int | None) -> object:
 def _repeat(based_on: Sequence[Premise]) -> Repeat:
     """Return how a lease verb may be repeated: pinned to a tenure it is idempotent, without it it could acquire."""
     return Repeat.SAFE if any(premise.fence for premise in based_on) else Repeat.NEVER
+
+
+def _whole(value: T, field: str) -> T:
+    """Return what is to be written; `Invalid` for a float that JSON has no number for, which would be sent as null."""
+    match value:
+        case float() if not math.isfinite(value):
+            raise Invalid(f"{field}: {value} is no JSON number; write null, or a text, if that is what is meant")
+        case dict():
+            for each in value.values():
+                _whole(each, field)
+        case list() | tuple():
+            for each in value:
+                _whole(each, field)
+        case _:
+            pass
+    return value
 
 
 def _premises(based_on: Sequence[Premise]) -> list[dict[str, object]] | None:
