@@ -81,7 +81,7 @@ def test_a_secret_of_too_little_randomness_cannot_be_made() -> None:
         tokens.secret_of(Kind.RUN, b"short")
 
 
-@pytest.mark.parametrize("text", ["", "bat_pat_", "bat_pat_" + "x" * 42, "bat_key_" + "x" * 43, "bat_pat_" + "é" * 43])
+@pytest.mark.parametrize("text", ["", "bat_pat_", "bat_pat_" + "x" * 42, "bat_kex_" + "x" * 43, "bat_pat_" + "é" * 43])
 def test_what_is_not_of_our_form_is_no_secret(text: str) -> None:
     assert not tokens.well_formed(Secret(text))
 

@@ -513,10 +513,19 @@ async def test_no_run_token_is_minted_for_a_lapsed_lease_another_epoch_or_no_lea
     assert refusal(await fleet.mint_run(epoch + 1)) == (403, "forbidden")
 
 
-async def test_no_run_token_is_minted_for_a_node_or_field_that_is_not_there(fleet: Fleet) -> None:
-    for lease in ({"node": "task-none", "epoch": 1}, {"record": "pipelines/none", "field": "driver", "epoch": 1}):
-        response = await fleet.server.send("POST", "/v1/agents/agent-mill/token", {"lease": lease}, token=fleet.mill)
-        assert refusal(response) == (404, "not_found")
+@pytest.mark.parametrize(
+    "lease, refused",
+    [
+        ({"node": "task-none", "epoch": 1}, (404, "not_found")),
+        ({"record": "pipelines/none", "field": "driver", "epoch": 1}, (409, "lease_lost")),
+    ],
+)
+async def test_no_run_token_is_minted_for_a_node_or_field_that_is_not_there(
+    fleet: Fleet, lease: dict[str, object], refused: tuple[int, str]
+) -> None:
+    response = await fleet.server.send("POST", "/v1/agents/agent-mill/token", {"lease": lease}, token=fleet.mill)
+
+    assert refusal(response) == refused
 
 
 async def test_who_may_have_the_run_token_of_an_agents_lease(fleet: Fleet) -> None:

@@ -26,9 +26,11 @@ from typing import Final, NoReturn
 from batonpass.core.clock import micros
 from batonpass.core.durations import parse_moment
 from batonpass.core.errors import Conflict, Forbidden, Invalid, LeaseLost
+from batonpass.core.fences import not_theirs
 from batonpass.core.identity import Agent, Principal
 from batonpass.core.ids import AgentId, Fence, Instant, PersonId, TokenHash, json_type, shown
 from batonpass.core.leases import Lease, LockedLease, Refused
+from batonpass.core.records import is_of_record
 
 SECRET_BYTES: Final = 32
 PREFIX_HEX_MIN: Final = 8
@@ -268,6 +270,9 @@ def decide_run_mint(lease: LockedLease, mint: RunMint, principal: Principal, now
     """Say whether `principal` may have the run token of this tenure (D2a, H9, H32): lease in force, epoch current."""
     standing = lease.anchored(now)
     assert isinstance(standing, LockedLease), standing
+    if is_of_record(standing.resource) and not _may_hand_over(standing, principal):
+        # Alike whatever is wrong: who has it is for those whom its class lets read it.
+        return Refused(standing, LeaseLost, f"{not_theirs(mint.fence, principal)}; no token was minted")
     if not (standing.in_force(now) and standing.tenure_stands and standing.epoch == mint.fence.epoch):
         return _no_such_tenure(standing, mint.fence, now)
     if not _may_hand_over(standing, principal):

@@ -21,6 +21,7 @@ from batonpass.core.identity import Principal
 from batonpass.core.ids import Fence, Instant, Resource
 from batonpass.core.leases import LeaseView, LockedLease, view
 from batonpass.core.premises import BasedOn, broken_among, stale_premise
+from batonpass.core.records import is_of_record
 from batonpass.store import leases, records
 from batonpass.store.base import Statement, Tx, Writer, as_json, q
 from batonpass.store.leases import locked_row
@@ -74,7 +75,7 @@ async def _refuse_stale(tx: Tx, based_on: BasedOn, principal: Principal) -> None
 
 
 def lost(tx: Tx, position: int, writer: Writer, now: Instant) -> FenceBroken:
-    """Return the refusal of a writer whose fence is broken, naming who holds the resource at `now`."""
+    """Return the refusal of a writer whose fence is broken, naming who holds the node at `now`; no record's task."""
     fences = [*writer.fences.named, *([writer.principal.run] if writer.principal.run else [])]
     holder = _present_holder(tx.locked, fences, now)
     return FenceBroken(f"{tx.broken[position]}; nothing was changed", holder=holder)
@@ -83,7 +84,9 @@ def lost(tx: Tx, position: int, writer: Writer, now: Instant) -> FenceBroken:
 def _present_holder(locked: Mapping[Resource, LockedLease], fences: Sequence[Fence], now: Instant) -> LeaseView | None:
     for fence in fences:
         lease = locked.get(fence.resource)
-        if lease is not None and lease.epoch != fence.epoch and lease.in_force(now):
+        if lease is None or is_of_record(fence.resource):
+            continue
+        if lease.epoch != fence.epoch and lease.in_force(now):
             return view(lease, now)
     return None
 

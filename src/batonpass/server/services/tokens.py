@@ -28,6 +28,7 @@ from batonpass.core.errors import Conflict, Forbidden, NotFound
 from batonpass.core.identity import Agent, Person, Principal
 from batonpass.core.ids import AgentId, Fence, Instant, PersonId, Resource, TokenHash
 from batonpass.core.leases import Refused
+from batonpass.core.records import is_of_record
 from batonpass.core.tokens import (
     SECRET_BYTES,
     Kind,
@@ -376,6 +377,8 @@ def _named_in_lease(made: Change, lease: Fence | None) -> frozenset[TokenHash]:
 def _name_in_lease(made: Change, wanted: RunMint, principal: Principal) -> None:
     """Make the token the one run token of its tenure, or raise the refusal."""
     row = made.tx.locked.get(wanted.fence.resource)
+    if row is None and is_of_record(wanted.fence.resource):
+        row = leases.unclaimed(wanted.fence.resource)
     if row is None:
         raise NotFound(f"there is no {wanted.fence.resource} to hold a lease on")
     decided = decide_run_mint(row, wanted, principal, made.now)
