@@ -71,7 +71,13 @@ class Writer:
         return await self.of_record("PUT", f"/fields/{field}/claim", body)
 
     async def of_graph(self, path: str, **body: object) -> Answer:
-        return await self.team.send(self.who, "POST", f"/v1/{path}", body, headers=self.headers)
+        return await self.team.send(self.who, "POST", f"/v1/{path}", {**body, **self._on_task()}, headers=self.headers)
+
+    def _on_task(self) -> dict[str, object]:
+        """Return the premise as bodies of the graph have it, with the record in its name."""
+        if self.premise is None:
+            return {}
+        return {"based_on": [{**self.premise, "field": f"record:{self.record}#{self.premise['field']}"}]}
 
     async def of_item(self, verb: str, **body: object) -> Answer:
         return await self.of_graph(f"nodes/{self.item}/{verb}", **body)
@@ -102,13 +108,16 @@ GRAPH: Final[dict[str, Door]] = {
     "priority": lambda by: by.of_item("priority", priority="p1"),
     "readiness": lambda by: by.of_item("readiness", readiness="agent"),
     "commits": lambda by: by.of_item("commits", repo="mail", sha=SHA),
-    "claim an item": lambda by: by.of_item("claim"),
-    "claim many": lambda by: by.of_graph("queue/claim", ids=[by.item]),
-    "next": lambda by: by.of_graph("queue/next", accept="open", candidates=[by.item]),
     "ask": lambda by: by.of_graph("questions", text=f"What of {by.record}?", mentions=[by.item]),
     "correct": lambda by: by.of_graph("corrections", target=by.item, text="It is not so."),
     "capture": lambda by: by.of_graph("capture", text=f"Seen at {by.record}.", during=by.item),
 }
+LEASES: Final[dict[str, Door]] = {
+    "claim an item": lambda by: by.of_item("claim"),
+    "claim many": lambda by: by.of_graph("queue/claim", ids=[by.item]),
+    "next": lambda by: by.of_graph("queue/next", accept="open", candidates=[by.item]),
+}
+"""These take no premise in their bodies."""
 
 
 async def by_version(team: Crew, record: str, held: Mapping[str, Any]) -> Writer:
@@ -133,13 +142,14 @@ async def by_token(team: Crew, record: str, held: Mapping[str, Any]) -> Writer:
 Fencing = Callable[[Crew, str, Mapping[str, Any]], Awaitable[Writer]]
 PREMISES: Final = [by_version, by_epoch]
 OF_THE_REQUEST: Final = [by_header, by_token]
-"""Fences that any door takes: those of the graph too."""
+"""Fences that any door takes."""
 
 
 def doors_of(fencing: Fencing) -> dict[str, Door]:
-    """Return the doors that take the fence: premises are of records; and a run does not end its own tenure (D2b)."""
-    graph = GRAPH if fencing in OF_THE_REQUEST else {}
-    return {**WRITES, **KEEPS, **(ENDS if fencing is not by_token else {}), **graph}
+    """Return the doors that take the fence: the graph knows no versions, and no run ends its own tenure (D2b)."""
+    graph = GRAPH if fencing is not by_version else {}
+    leases = LEASES if fencing in OF_THE_REQUEST else {}
+    return {**WRITES, **KEEPS, **(ENDS if fencing is not by_token else {}), **graph, **leases}
 
 
 @pytest.fixture
