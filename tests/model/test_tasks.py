@@ -22,9 +22,9 @@ from batonpass.testing.task_ablation import TASK_ABLATIONS
 from batonpass.testing.task_game import CLASS, TaskGame
 
 SEARCH: Final = settings(
-    max_examples=40, stateful_step_count=25, suppress_health_check=list(HealthCheck), deadline=None
+    max_examples=25, stateful_step_count=25, suppress_health_check=list(HealthCheck), deadline=None
 )
-SLOW_SEARCH: Final = settings(SEARCH, max_examples=2, stateful_step_count=15, phases=[Phase.generate])
+SLOW_SEARCH: Final = settings(SEARCH, max_examples=2, stateful_step_count=10, phases=[Phase.generate])
 HUNT: Final = settings(SEARCH, max_examples=300, stateful_step_count=14, phases=[Phase.generate])
 FATES: Final = (*[Fate.ANSWERED] * 5, Fate.LOST, Fate.LATER, Fate.TWICE, Fate.FAILS, Fate.UNKNOWN)
 PLAYERS: Final = ("a1", "a2", "b1")

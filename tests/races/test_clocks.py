@@ -220,7 +220,6 @@ def test_servers_an_hour_apart_and_sessions_in_another_zone_answer_the_same(serv
 
     assert story_of(servers, "out", here, there) == alone
     assert story_of(servers, "back", there, here) == alone
-    assert story_of(servers, "away", there, there) == alone
 
 
 def clock_of(server: httpx.Client) -> datetime:
