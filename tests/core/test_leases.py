@@ -866,9 +866,15 @@ def test_a_fence_does_not_hold_for_those_who_may_not_act(who: str) -> None:
     assert fence_broken(LIVE, STANDS, WHO[who]) == "task-1 at epoch 5 is agent-holder's"
 
 
-@pytest.mark.parametrize("epoch", [EPOCH - 1, EPOCH + 1])
-def test_a_fence_of_another_epoch_does_not_hold(epoch: int) -> None:
-    assert "at epoch 5" in str(fence_broken(LIVE, Fence(NODE, epoch), HOLDER))
+@pytest.mark.parametrize(
+    "epoch, why",
+    [
+        (EPOCH - 1, "task-1 is at epoch 5, not 4: somebody acquired it since"),
+        (EPOCH + 1, "task-1 is at epoch 5, not 6: nobody has had that tenure"),
+    ],
+)
+def test_a_fence_of_another_epoch_does_not_hold(epoch: int, why: str) -> None:
+    assert fence_broken(LIVE, Fence(NODE, epoch), HOLDER) == why
 
 
 def test_a_fence_on_nothing_does_not_hold() -> None:

@@ -38,7 +38,8 @@ def _why_broken(lease: Lease | None, fence: Fence, principal: Principal) -> str 
     if lease is None:
         return f"there is no lease on {fence.resource}"
     if lease.epoch != fence.epoch:
-        return f"{fence.resource} is at epoch {lease.epoch}, not {fence.epoch}: somebody acquired it since"
+        why = "somebody acquired it since" if lease.epoch > fence.epoch else "nobody has had that tenure"
+        return f"{fence.resource} is at epoch {lease.epoch}, not {fence.epoch}: {why}"
     if not lease.tenure_stands:
         return f"the tenure of {fence.resource} at epoch {fence.epoch} has ended"
     if principal.run == fence and principal.token != lease.run_token:
