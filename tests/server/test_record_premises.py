@@ -207,6 +207,15 @@ async def test_a_malformed_premise_is_refused_by_every_verb_that_writes(scene: S
         assert (await scene.ask("mill", "GET", R))["record_version"] == 1
 
 
+async def test_a_premise_on_a_field_that_the_class_does_not_have_is_misspelt(scene: Scene) -> None:
+    based_on = [{"field": "statsu", "version": 0}]
+    for method, path, body in (("PUT", STATUS, {"value": "open"}), ("PUT", CLAIM, {}), ("DELETE", R, {})):
+        with scene.unchanged():
+            told = await scene.refused("pat", method, path, {**body, "based_on": based_on})
+
+        assert told == {"status": 400, "error": "BAD_REQUEST", "field": "based_on"}, path
+
+
 # --- against a first claim -------------------------------------------------------------------------------------------
 
 

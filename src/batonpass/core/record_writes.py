@@ -144,10 +144,18 @@ def require_readable(kind: RecordClass, principal: Principal, name: FieldName) -
 
 
 def require_may_name(kind: RecordClass, principal: Principal, based_on: BasedOn) -> None:
-    """Raise `ScopeDenied` for a premise on a field that `principal` may not read: to name one is to read it (D33)."""
+    """Raise `ScopeDenied` for a premise on a field that `principal` may not read: to name one is to read it (D33).
+
+    Raises `Invalid` for one that read a field the class does not have: it is
+    misspelt, and at version 0 would hold for ever. A fence on such a field
+    never holds, and says so as any stale one.
+    """
     identity = identity_of(principal.id)
     for premise in based_on.premises:
-        if premise.field in kind.fields and not kind.may_read(identity, premise.field):
+        if premise.field not in kind.fields:
+            if not premise.fence:
+                raise Invalid(f"based_on: the class {kind.name} has no field {premise.field}", field="based_on")
+        elif not kind.may_read(identity, premise.field):
             raise ScopeDenied(
                 f"no role of the class {kind.name} lets {identity} read {premise.field}, which a premise names",
                 field=premise.field,
