@@ -108,19 +108,27 @@ class Case:
         os.mkfifo(path)
         return path
 
-    def sidecar(self, who: str, command: list[str], *options: str, **environ: str) -> subprocess.Popen[str]:
-        """Start a sidecar of `who` for this record's task."""
+    def typed(self, *command: str, options: tuple[str, ...] = ()) -> list[str]:
+        """Return how a sidecar for this record's task is typed."""
         named = ["--record", self.record, "--field", "remediation"]
-        world = {
+        return [str(BATON), "sidecar", *named, *options, "--", *command]
+
+    def environ(self, who: str) -> dict[str, str]:
+        """Return the environment of a sidecar of `who`."""
+        return {
             "PATH": os.environ["PATH"],
             "HOME": str(self.folder),
+            "TMPDIR": str(self.folder),
             "BATON_HOME": str(self.folder / "home"),
             "BATON_SERVER": self.site.server.url,
             "BATON_TOKEN": self.site.tokens[who],
         }
+
+    def sidecar(self, who: str, command: list[str], *options: str, **environ: str) -> subprocess.Popen[str]:
+        """Start a sidecar of `who` for this record's task."""
         started = subprocess.Popen(
-            [str(BATON), "sidecar", *named, *options, "--", *command],
-            env={**world, **environ},
+            self.typed(*command, options=options),
+            env={**self.environ(who), **environ},
             cwd=self.folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -514,6 +522,39 @@ def test_what_cannot_be_done_is_refused_before_anything_is_claimed(  # noqa: PLR
     assert refused.code == code, refused
     assert words in refused.err
     assert case.ask("ada", "GET")["error"] == "NOT_FOUND"
+
+
+def test_a_full_disk_starts_nothing_and_the_task_is_handed_back(case: Case) -> None:
+    """No file may grow: neither the folder nor the input of the command can be made."""
+    run = subprocess.run(
+        ["sh", "-c", 'ulimit -f 0; exec "$@"', "sh", *case.typed("touch", "started")],
+        env=case.environ("a1"),
+        cwd=case.folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert run.returncode == Exit.FAILED, run
+    assert "Traceback" not in run.stderr
+    assert not (case.folder / "started").exists()
+    assert "owner" not in case.task()
+
+
+def test_what_the_child_makes_of_its_folder_changes_no_end(case: Case) -> None:
+    done = case.run("a1", shell('rmdir "$BATON_HOME"; touch "$BATON_HOME"; exit 7'), "--json")
+
+    assert done.code == 7, done
+    assert json.loads(done.out)["exit_code"] == 7
+    assert "Traceback" not in done.err
+
+
+def test_what_others_wrote_does_nothing_to_the_terminal(case: Case) -> None:
+    done = case.run("a1", python(r"""print('{"\x9b31mput": {}}')"""))
+
+    assert done.code == Exit.FAILED, done
+    refused = next(line for line in done.err.splitlines() if line.startswith("line 1 is not written"))
+    assert refused.isascii()
 
 
 # Lost, killed, told to end

@@ -58,7 +58,8 @@ def sidecar(
     answer to some of it.
 
     The task is handed back after a 0, and when SIGINT or SIGTERM told the
-    sidecar to end (130); after any other end it is left to its lease.
+    sidecar to end (130); after any other end, and when something that COMMAND
+    has started would not end, it is left to its lease.
 
     Args:
         command: the program that does the work, and its arguments, after --.

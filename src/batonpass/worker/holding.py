@@ -139,6 +139,9 @@ def _take_once(client: Client, wanted: Wanted, agent: AgentId | None) -> _Taken:
         held = AlreadyClaimed(f"{wanted} is held by another process of {claim.owner} until {claim.lease_expires_at}")
         held.version = claim.version
         raise held from error
+    except Unavailable:
+        # Whether another process of ours has this tenure is just what we don't know: it is left to its lease.
+        raise
     except BatonError:
         with suppress(BatonError):
             fence = record_calls.fence(wanted.field, claim.epoch)

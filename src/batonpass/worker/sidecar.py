@@ -26,7 +26,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -46,7 +46,7 @@ from batonpass.worker import environment, proc
 from batonpass.worker.errors import LaunchRefused
 from batonpass.worker.holding import Holding, Wanted, take
 from batonpass.worker.printed import Printed
-from batonpass.worker.proc import Child, Exit, Graces
+from batonpass.worker.proc import Child, Crew, Exit, Graces
 from batonpass.worker.scribe import Scribe, Tally
 
 TICK_S: Final = 0.25
@@ -153,10 +153,11 @@ def run(client: Client, errand: Errand, world: World, *, owns_process: bool = Fa
 
 @dataclass(frozen=True, slots=True)
 class _Over:
-    """How a child ended, and whether because we were told to end ourselves."""
+    """How a child ended, whether because we were told to end ourselves, and whether no process of its run lives on."""
 
     exit: Exit
     was_told: bool
+    none_left: bool
 
 
 class _Run:
@@ -171,16 +172,20 @@ class _Run:
         self._world = world
         self._checkpoint = checkpoint
         self._adopts = adopts
+        self._mark = uuid.uuid4().hex
         self._ended = threading.Event()
 
     def see_through(self, told_to_end: threading.Event) -> Ending:
         """Start the child, follow it to its end, and give the task back or leave it."""
-        with tempfile.TemporaryDirectory(prefix="baton-sidecar-") as home:
+        with ExitStack() as after:
             try:
-                child, heard = self._start(Path(home))
+                # What the command has done with its folder is no reason to end otherwise than it did.
+                folder = tempfile.TemporaryDirectory(prefix="baton-sidecar-", ignore_cleanup_errors=True)
+                child, heard = self._start(Path(after.enter_context(folder)))
             except BaseException:
-                # There was no child, so nothing is lost by giving the task back at once.
-                self._give_back()
+                # There is no child, or none that has done much: nothing is lost by giving the task back at once.
+                if not Crew(self._mark, adopts=self._adopts).stop(AT_ONCE):
+                    self._give_back()
                 raise
             scribe = self._scribe(heard)
             scribe.start()
@@ -200,7 +205,7 @@ class _Run:
         self._task.check()
         return proc.start_heard(
             self._errand.command,
-            mark=uuid.uuid4().hex,
+            mark=self._mark,
             cwd=self._errand.folder,
             environment=self._environment(home),
             stdin=document,
@@ -264,13 +269,13 @@ class _Run:
         if left:
             self._world.tell(f"{len(left)} processes of the command would not end, and live on")
         ended = ended or child.wait(self._errand.graces.kill_s) or Exit(None, "SIGKILL")
-        return _Over(ended, was_told=was_told)
+        return _Over(ended, was_told=was_told, none_left=not left)
 
     def _close(self, over: _Over, tally: Tally) -> Ending:
         """Give the task back, or leave it to its lease, and return how it all went."""
         why = self._settled()
         reach("task.settled")
-        is_good = over.exit == Exit(0) or over.was_told or self._errand.release_on_failure
+        is_good = over.none_left and (over.exit == Exit(0) or over.was_told or self._errand.release_on_failure)
         released = False
         if why is None and is_good and not tally.unwritten:
             released = self._give_back()
