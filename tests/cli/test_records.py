@@ -107,6 +107,16 @@ def test_a_value_comes_from_a_file_or_standard_input(
     assert records.json("record", "get", INC)["fields"]["actions"]["value"] == ["line\n"]
 
 
+def test_a_standard_input_that_was_closed_is_an_empty_one(records: Baton) -> None:
+    command = [str(BATON), "record", "put", INC, "status", "-"]
+
+    ran = subprocess.run(["sh", "-c", 'exec "$@" <&-', "sh", *command], capture_output=True, text=True, check=False)
+
+    assert (ran.returncode, ran.stdout) == (Exit.USAGE, "")
+    assert "'' (standard input) is not JSON" in ran.stderr
+    assert records.home.exists()
+
+
 # Premises and tasks
 
 
@@ -306,6 +316,37 @@ def test_a_deleted_record_keeps_its_history_and_goes_on_from_its_versions(record
     assert records.json("record", "put", INC, "status", "2")["version"] > 1
 
 
+@pytest.mark.parametrize(
+    "watched, told",
+    [
+        (["incidnets/inc-4471"], "baton class list"),
+        ([INC, "stauts"], "baton class show incidents"),
+        (["incidents/nowhere", "stauts"], "baton class show incidents"),
+    ],
+)
+def test_what_can_never_happen_is_not_waited_for(records: Baton, watched: list[str], told: str) -> None:
+    records.ok("record", "put", INC, "status", "1")
+
+    refused = records("record", "watch", *watched, "--count", "1")
+
+    assert (refused.code, told in refused.err) == (Exit.NOT_FOUND, True), refused
+
+
+def test_what_one_may_not_read_is_not_waited_for(records: Baton) -> None:
+    records.ok("record", "put", INC, "secret", "1")
+
+    with records.as_agent("mill"):
+        assert records("record", "watch", INC, "secret", "--count", "1").code == Exit.NOT_ALLOWED
+
+
+def test_a_way_out_is_the_same_command_with_what_it_lacked(records: Baton) -> None:
+    claimed = records("record", "claim", INC, "review")
+    listed = records("record", "list", "incidents", "--free", "status")
+
+    assert claimed.err.splitlines()[-1].split("  ")[1] == f"baton record claim --lease 5m {INC} review"
+    assert "baton class show incidents " in listed.err
+
+
 def test_what_happens_to_a_record_is_followed_as_it_happens(records: Baton) -> None:
     records.ok("record", "put", INC, "status", "1")
     watching = subprocess.Popen(
@@ -328,3 +369,11 @@ def test_what_happens_to_a_record_is_followed_as_it_happens(records: Baton) -> N
         (INC, "status", 2),
         (INC, "status", 3),
     ]
+
+
+@pytest.mark.parametrize("count", ["-1", "0", "1.5", "9" * 30, "٣"])
+def test_what_is_no_number_of_events_to_wait_for_is_refused(baton: Baton, count: str) -> None:
+    ran = baton("record", "watch", INC, "--count", count)
+
+    assert ran.code == Exit.USAGE
+    assert "whole number" in ran.err

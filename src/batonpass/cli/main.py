@@ -162,12 +162,13 @@ def _start_fast() -> None:
 
 
 def _replace_closed_streams() -> None:
-    """Write nowhere where standard output or error was closed before we started: Python then has none at all."""
+    """Read and write nothing where a standard stream was closed before we started: Python then has none at all."""
     import os
 
-    for name in ("stdout", "stderr"):
+    # Input first: the lowest number that is free is given away, and each is to have its own.
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123 — stays as long as we do
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123 — stays as long as we do
 
 
 def _leave_quietly() -> None:

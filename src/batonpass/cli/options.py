@@ -34,6 +34,8 @@ class Common:
 
 
 COMMON: Final = Common()
+COUNT_CHARS_MAX: Final = 9
+"""As many digits as anybody counts to here."""
 Flag = Annotated[bool, Parameter(negative=(), show_default=False)]
 """An option that is there or not."""
 
@@ -76,6 +78,13 @@ def _duration(_type: object, tokens: Sequence[Token]) -> timedelta:
     return checked(parse_duration, tokens[0], "duration")
 
 
+def _count(_type: object, tokens: Sequence[Token]) -> int:
+    text = tokens[0].value
+    if not text.isascii() or not text.isdigit() or not 0 < int(text[: COUNT_CHARS_MAX + 1]) < 10**COUNT_CHARS_MAX:
+        raise ValueError(f"{text!r} is not a whole number from 1 on, of at most {COUNT_CHARS_MAX} digits")
+    return int(text)
+
+
 def _file(_type: object, tokens: Sequence[Token]) -> Path:
     path = Path(tokens[0].value)
     try:
@@ -95,6 +104,8 @@ KeyArg = Annotated[KeyName, Parameter(converter=_key)]
 """An API key's name."""
 TextArg = Annotated[str, Parameter(allow_leading_hyphen=True)]
 """A text, or - for standard input; see `read_text`."""
+Count = Annotated[int, Parameter(converter=_count, allow_leading_hyphen=True)]
+"""How many of something, at least one."""
 FileArg = Annotated[Path, Parameter(converter=_file)]
 """A file's name, whether it is there or not."""
 Label = Annotated[str, Parameter(converter=_label)]

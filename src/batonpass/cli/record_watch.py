@@ -9,10 +9,13 @@ from typing import Final
 import msgspec
 
 from batonpass.cli.context import connected
-from batonpass.cli.options import COMMON, Common
+from batonpass.cli.options import COMMON, Common, Count
 from batonpass.cli.records import FieldArg, RecordArg
 from batonpass.cli.render import clean, print_json, say, warn
-from batonpass.client import feed
+from batonpass.client import feed, record_calls
+from batonpass.client.client import Client
+from batonpass.core.errors import NotFound
+from batonpass.core.records import FieldName, RecordPath
 from batonpass.wire.events import EventBody
 
 GAP: Final = "  "
@@ -21,7 +24,7 @@ WORDLESS: Final = frozenset({"{}", "null"})
 
 
 def watch(
-    record: RecordArg, field: FieldArg | None = None, /, *, count: int | None = None, common: Common = COMMON
+    record: RecordArg, field: FieldArg | None = None, /, *, count: Count | None = None, common: Common = COMMON
 ) -> None:
     """Follow what happens to a record, or to one field of it, from now on, until interrupted.
 
@@ -34,6 +37,7 @@ def watch(
 
     """
     with connected(common) as client:
+        _require_to_be_seen(client, record, field)
         following = feed.follow(client, record=record, field=field)
         sys.stdout.flush()
         warn(f"watching {record}{f' {field}' if field is not None else ''}")
@@ -44,6 +48,18 @@ def watch(
             else:
                 say(line_of(event))
             sys.stdout.flush()
+
+
+def _require_to_be_seen(client: Client, record: RecordPath, field: FieldName | None) -> None:
+    """Refuse what would be waited for in vain: another class, or field, than there is, or than one may read.
+
+    The record itself may be made later.
+    """
+    try:
+        client.send(record_calls.get(record) if field is None else record_calls.field(record, field))
+    except NotFound as error:
+        if error.field != "record":
+            raise
 
 
 def line_of(event: EventBody) -> str:

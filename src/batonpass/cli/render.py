@@ -118,7 +118,8 @@ def warn(line: str) -> None:
 class Teller:
     """Says lines at once for as long as there is somebody to hear them, and from then on nothing; it never raises.
 
-    For a command whose work goes on whether or not it is watched.
+    For a command whose work goes on whether or not it is watched. What it says
+    may quote others, so it is made harmless (`clean`).
     """
 
     def __init__(self, stream: TextIO | None) -> None:
@@ -129,7 +130,7 @@ class Teller:
         if self._stream is None:
             return
         try:
-            self._stream.write(_writable(line, self._stream) + "\n")
+            self._stream.write(_writable(clean(line), self._stream) + "\n")
             self._stream.flush()
         except (OSError, ValueError):  # a reader that left, a full disk; a stream that was closed
             silence(self._stream)
