@@ -63,6 +63,7 @@ def test_hints_name_the_node_that_was_refused() -> None:
         (("show", "task-x"), "baton list"),
         (("history", "task-a", "--revision", "00000000"), "baton history"),
         (("schema", "tsak"), "baton schema"),
+        (("class", "show", "incidnets"), "baton class list"),
     ],
 )
 def test_what_is_not_there_is_looked_up_where_it_would_be(baton: Baton, argv: tuple[str, ...], told: str) -> None:

@@ -111,11 +111,12 @@ def test_a_refusal_says_what_is_where_and_whose() -> None:
         BrokenPremise("status", 3, 4),
         BrokenPremise("remediation", 2, 2, kind="fence", owner="apikey:one", number="epoch"),
         BrokenPremise("review", 1, 1, kind="fence"),
+        BrokenPremise("approval", 1, 0, kind="fence"),
     ]
 
     assert stale_premise(each).message == (
         "status is at version 4, not 3; remediation at epoch 2 is apikey:one's;"
-        " the tenure of review at version 1 has ended; nothing was changed"
+        " the tenure of review at version 1 has ended; nobody has ever claimed approval; nothing was changed"
     )
 
 

@@ -19,6 +19,8 @@ _LOOKED_UP: Final[dict[str | None, Hint]] = {
     "revision": ("baton history NODE", "its revisions"),
     "type": ("baton schema", "the types there are"),
     "key": ("baton key list", "the keys there are"),
+    "class": ("baton class list", "the classes there are"),
+    "version": ("baton class list", "the classes there are, each with its newest version"),
 }
 """Where to look for what is not there, by its field; for nodes it is the list of them."""
 
@@ -62,13 +64,15 @@ def _hints(error: BatonError) -> Iterator[Hint]:
 
 def _hints_of_records(error: BatonError, args: Sequence[str]) -> Iterator[Hint]:
     record = next(filter(_is_record, args), "RECORD")
-    name = "CLASS" if record == "RECORD" else record.partition("/")[0]
+    name = _class_among(args) if record == "RECORD" else record.partition("/")[0]
     match error:
         case errors.NotFound(field="class"):
             yield "baton class list", "the classes there are"
+        case Invalid(field="lease_seconds") if not _has(args, "--lease"):
+            yield _again(args, "--lease", "5m"), "say for how long"
         case errors.AlreadyClaimed():
-            if args[0] == "sidecar" and not any(arg.startswith("--wait") for arg in args):
-                yield shlex.join(["baton", "sidecar", "--wait", "5m", *args[1:]]), "begin when it is free"
+            if args[0] == "sidecar" and not _has(args, "--wait"):
+                yield _again(args, "--wait", "5m"), "begin when it is free"
             yield f"baton record claims {record}", "who has it, and until when"
             yield f"baton record watch {record}", "what happens to it from now on"
         case errors.StalePremise() | errors.LeaseLost():
@@ -86,6 +90,25 @@ def _hints_of_records(error: BatonError, args: Sequence[str]) -> Iterator[Hint]:
             yield f"baton record get {record}", "how it reads now"
         case _:
             yield from _hints(error)
+
+
+def _has(args: Sequence[str], option: str) -> bool:
+    return any(each == option or each.startswith(f"{option}=") for each in args)
+
+
+def _again(args: Sequence[str], *options: str) -> str:
+    """Return the command `args` with more options, which stand before anything that is passed on to a child."""
+    words = 1 if args[0] == "sidecar" else 2
+    return shlex.join(["baton", *args[:words], *options, *args[words:]])
+
+
+def _class_among(args: Sequence[str]) -> str:
+    """Return the class that `baton record list CLASS` was about, else a word for it."""
+    match args:
+        case [_, "list", name, *_] if not name.startswith("-"):
+            return name
+        case _:
+            return "CLASS"
 
 
 def _is_record(argument: str) -> bool:

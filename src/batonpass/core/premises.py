@@ -143,6 +143,8 @@ def _broken(premise: Premise, lease: Lease | None, version: int, principal: Prin
 
 def _words(broken: BrokenPremise) -> str:
     """Return why a premise does not hold. At what was expected, the tenure has ended or is somebody else's."""
+    if broken.kind == FENCE and broken.actual == 0:  # a register too: that is never claimed, whatever it is at
+        return f"nobody has ever claimed {broken.field}"
     if broken.actual != broken.expected:
         return f"{broken.field} is at {broken.number} {broken.actual}, not {broken.expected}"
     if broken.owner is not None:
