@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import re
+import time
+
 import pytest
 
-from batonpass.core.patterns import what_is_wrong
+from batonpass.core.patterns import chars_max, what_is_wrong
 
 
 @pytest.mark.parametrize(
@@ -21,6 +24,9 @@ from batonpass.core.patterns import what_is_wrong
         "(abc)+",
         "([0-9]{2}:)+",
         "(-(a|b+))*",
+        "^(red|green)(,(red|green))*$",
+        r"^[^@]+@[^@]+\.[a-z]+$",
+        r"^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2})?)?$",
         "^(?=a)b+$",
         "",
     ],
@@ -47,6 +53,7 @@ def test_a_pattern_with_one_way_to_read_a_text_is_taken(pattern: str) -> None:
         "(a+b)+$",
         "((a+)){3}$",
         "(.[a-z]+)*$",
+        "((?!x)a|a)*$",
         "(-[a-z-]+)*$",
         r"(\w+\s*)+$",
     ],
@@ -56,6 +63,52 @@ def test_a_pattern_with_ever_more_ways_is_not(pattern: str) -> None:
         what_is_wrong(pattern)
         == "a repetition repeats another one, or an alternative, and no character parts its turns"
     )
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(-a*a*)*$", "(-a?a?)*$", "(x(?:a|a))*$", "(-(a|ab)c)*$", "(-a*b?)*$", "(-(|a))*$"]
+)
+def test_a_pattern_whose_turns_are_parted_and_each_read_in_several_ways_is_not(pattern: str) -> None:
+    assert (
+        what_is_wrong(pattern)
+        == "a repetition repeats several others, or alternatives, so that each turn can be read in several ways"
+    )
+
+
+@pytest.mark.parametrize(
+    "pattern", ["a?" * 26 + "a" * 26, "(a|a)" * 24 + "b", "((){1000}){1000}", "(((a|b){100}){100}){100}"]
+)
+def test_a_pattern_with_too_many_options_is_not(pattern: str) -> None:
+    assert (
+        what_is_wrong(pattern) == "its options and alternatives can be read together in too many ways; make it simpler"
+    )
+
+
+@pytest.mark.parametrize(
+    "pattern, most",
+    [
+        ("^[a-z]+(-[a-z]+)*$", 1_000),
+        (r"^[^@]+@[^@]+\.[a-z]+$", 391),
+        ("a*a*b", 271),
+        ("a*a*a*a*b", 47),
+        ("^a*a*a*a*$", 124),
+    ],
+)
+def test_the_more_a_pattern_repeats_the_shorter_are_its_texts(pattern: str, most: int) -> None:
+    assert what_is_wrong(pattern) is None
+    assert chars_max(pattern) == most
+
+
+@pytest.mark.parametrize(
+    "pattern", ["a*a*a*a*b", "a*a*a*b", "^a*a*a*a*b", "a*a*b", "a?" * 12 + "b", "(a|a)(a|a)(a|a)a*b"]
+)
+def test_the_longest_text_of_a_pattern_is_soon_matched(pattern: str) -> None:
+    assert what_is_wrong(pattern) is None
+    began = time.perf_counter()
+
+    assert re.search(pattern, "a" * chars_max(pattern)) is None
+
+    assert time.perf_counter() - began < 2
 
 
 @pytest.mark.parametrize(

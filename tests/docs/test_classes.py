@@ -13,7 +13,7 @@ from batonpass.core.class_documents import RESERVED
 from batonpass.core.class_rules import Rule
 from batonpass.core.globs import KINDS, matches, what_is_wrong
 from batonpass.core.records import LEASE_S_MAX, NAME_CHARS_MAX, FieldKind, Identity
-from batonpass.wire import class_files, json_schemas
+from batonpass.wire import class_files
 from batonpass.wire.classes import checked_class
 
 PAGE: Final = (Path(__file__).parents[2] / "docs" / "reference" / "classes.md").read_text()
@@ -63,7 +63,7 @@ def test_limits_and_names_are_the_codes() -> None:
         class_rules.IDENTITIES_MAX,
         class_files.FILE_BYTES_MAX,
         class_files.DEPTH_MAX,
-        json_schemas.MATCHED_CHARS_MAX,
+        patterns.MATCHED_CHARS_MAX,
         patterns.PATTERN_CHARS_MAX,
         LEASE_S_MAX,
         NAME_CHARS_MAX,

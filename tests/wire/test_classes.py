@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from batonpass.core.class_documents import document_of
 from batonpass.core.classes import RecordClass
+from batonpass.core.patterns import MATCHED_CHARS_MAX
 from batonpass.wire.class_files import read_document, reads_as_text, write_document
 from batonpass.wire.classes import checked_class, kept_class, kept_text
-from batonpass.wire.json_schemas import MATCHED_CHARS_MAX, broken
+from batonpass.wire.json_schemas import broken
 
 NAMES = st.from_regex(r"[a-z0-9][a-z0-9_-]{0,5}", fullmatch=True)
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=12) | st.sampled_from(["on", "1e3", "5:00", "*", ""])
@@ -125,7 +126,48 @@ def test_a_value_is_held_to_its_schema(schema: object, value: object, said: tupl
 def test_a_long_text_is_not_searched_by_a_pattern() -> None:
     text = "a" * (MATCHED_CHARS_MAX + 1)
 
-    assert broken('{"pattern":"b"}', text) == ("1001 characters; a text with a pattern has at most 1000",)
+    assert broken('{"pattern":"b"}', text) == ("1001 characters; a text with this pattern has at most 1000",)
+
+
+@pytest.mark.parametrize(
+    "unit, value, fits",
+    [
+        ("0.1", 10**400, True),
+        ("0.1", 0.3, True),
+        ("0.1", 0.35, False),
+        (f"1{'0' * 400}", 1.5, False),
+        (f"1{'0' * 400}", 1e300, False),
+        ("3", 10**400 - 1, True),
+        ("1e-300", 1e300, True),
+        ("2", True, True),
+        ("2", "1", True),
+    ],
+)
+def test_multiples_are_told_by_their_decimals(unit: str, value: object, fits: bool) -> None:  # noqa: FBT001
+    assert (broken(f'{{"multipleOf":{unit}}}', value) == ()) is fits
+
+
+@pytest.mark.parametrize(
+    "schema, value",
+    [
+        ({"items": {"anyOf": [*({"const": n} for n in range(1_000)), True]}}, [-1] * 100_000),
+        ({"items": {"enum": [*map(str, range(5_000)), 1]}}, [1] * 100_000),
+        ({"items": {"not": {"pattern": "a*a*a*b"}}}, ["a" * 80] * 3_000),
+    ],
+)
+def test_no_value_is_judged_for_long(schema: object, value: object) -> None:
+    began = time.perf_counter()
+
+    assert broken(json.dumps(schema), value) == (
+        "there is too much in it to be judged by its schema; make the value smaller, or the schema simpler",
+    )
+    assert time.perf_counter() - began < 10
+
+
+def test_a_large_value_of_a_plain_schema_is_judged() -> None:
+    schema = {"items": {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}}
+
+    assert broken(json.dumps(schema), [{"n": n} for n in range(20_000)]) == ()
 
 
 def test_what_is_wrong_with_a_large_value_is_told_shortly_and_soon() -> None:
