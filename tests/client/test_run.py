@@ -16,7 +16,7 @@ from batonpass.client.heartbeat import DECIDING_TRIES_MAX
 from batonpass.client.records import Record
 from batonpass.client.run import Finish, Tally, awaited, run
 from batonpass.client.task import HeldTask, Loss
-from batonpass.core.errors import LeaseLost, ScopeDenied
+from batonpass.core.errors import LeaseLost, ScopeDenied, Unavailable
 from batonpass.testing.scripted import (
     ManualSeconds,
     Scripted,
@@ -369,6 +369,29 @@ def test_a_server_that_is_away_is_waited_for(client: Client, server: ScriptedSer
     assert run(client, CLASS, FIELD, nothing, max_tasks=1, stop=Stop()) == Tally(done=1)
     assert len(slept) == 4
     assert paused == [5.0]
+
+
+def test_a_server_that_is_not_there_yet_is_waited_for_unless_it_is_for_one_pass(
+    client: Client, server: ScriptedServer
+) -> None:
+    stop = threading.Event()
+
+    class Stop(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            del timeout
+            return False
+
+    server.will(*[httpx.ConnectError("refused")] * 5, PROGRESS_CLASS, NOW, free("inc-1"), *taken())
+    assert run(client, CLASS, FIELD, nothing, checkpoint="progress", max_tasks=1, stop=Stop()) == Tally(done=1)
+
+    server.will(*[httpx.ConnectError("refused")] * 5)
+    with pytest.raises(Unavailable):
+        run(client, CLASS, FIELD, nothing, checkpoint="progress", once=True)
+
+    stop.set()
+    assert run(client, CLASS, FIELD, nothing, checkpoint="progress", stop=stop) == Tally(), (
+        "told to stop before it began"
+    )
 
 
 def test_a_record_that_others_had_meanwhile_and_left_as_it_was_is_not_taken_again(

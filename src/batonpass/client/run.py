@@ -42,6 +42,7 @@ import uuid
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, Literal, TypeVar
 
 from anyio.from_thread import start_blocking_portal
@@ -136,7 +137,7 @@ def run(  # noqa: PLR0913 — one for each thing an agent may want otherwise
         task_field=parse_field_name(field),
         handler=handler,
         wanted=wanted,
-        checkpoint=None if checkpoint is None else checkpoint_field(client, name, checkpoint),
+        checkpoint=None,
         lease_s=lease_s,
         max_tasks=math.inf if max_tasks is None else max_tasks,
         stop=stop or threading.Event(),
@@ -144,6 +145,9 @@ def run(  # noqa: PLR0913 — one for each thing an agent may want otherwise
         look_s=look_s,
         clock=clock,
     )
+    if checkpoint is not None:
+        kept = partial(checkpoint_field, client, name, checkpoint)
+        loop.checkpoint = kept() if once else loop.waited_for(kept)
     if once:
         loop.look()
     else:
@@ -187,14 +191,24 @@ class _Loop:
     def run(self) -> None:
         """Look and wait until it is over."""
         while not self.over:
+            self.waited_for(self.turn)
+
+    def turn(self) -> None:
+        """Look, and wait if nothing was taken."""
+        # Before the look: what happens while we look is not missed by the wait.
+        position = self.client.send(get_events(after=FROM_NOW)).next
+        if not self.look():
+            self.wait(position)
+
+    def waited_for(self, ask: Callable[[], T]) -> T | None:
+        """Return what `ask` does, as soon as the server is there; None when it is over before that."""
+        while not self.over:
             try:
-                # Before the look: what happens while we look is not missed by the wait.
-                position = self.client.send(get_events(after=FROM_NOW)).next
-                if not self.look():
-                    self.wait(position)
+                return ask()
             except Unavailable as error:
                 log.warning("run.server_away", extra={"why": error.message})
                 self.stop.wait(self.client.patience.pause_s_max)
+        return None
 
     def look(self) -> bool:
         """Go through the records whose task is free, once; return whether any was taken."""
