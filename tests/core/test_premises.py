@@ -98,11 +98,10 @@ def test_no_fence_holds_on_what_is_no_task() -> None:
     assert broken(Premise(STATUS, version=3, fence=True), lease=LIVE) == (BrokenPremise("status", 3, 0, kind="fence"),)
 
 
-def test_only_what_is_said_of_tasks_is_compared_before_the_record_is_locked() -> None:
+def test_only_fences_are_compared_before_a_repeated_request_is_recognized() -> None:
     based_on = BasedOn(RECORD, (by_version, Premise(STATUS, version=9), read))
 
-    assert based_on.of_leases({LIVE.resource}).premises == (by_version, read)
-    assert based_on.of_leases({}).premises == (by_version,)
+    assert based_on.fences.premises == (by_version,)
     assert based_on.read_fields({LIVE.resource}) == {STATUS}
 
 

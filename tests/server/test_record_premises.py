@@ -256,3 +256,32 @@ async def test_a_deletion_ends_a_first_claim_that_comes_between(on_postgres: Sce
     )
 
     assert (answer.status_code, answer.json()["error"]) == (409, "STALE_PREMISE")
+
+
+# --- repeated --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_repeated_write_gets_its_first_reply_though_a_task_it_had_read_of_has_moved(scene: Scene) -> None:
+    await scene.ask("mill", "PUT", CLAIM, {})
+    body = {"value": "open", "based_on": [{"field": "remediation", "version": 1}]}
+    first = await scene.ask("rival", "PUT", STATUS, body, Idempotency_Key="one")
+    await scene.ask("mill", "PUT", CLAIM, {"renew": True})
+
+    with scene.unchanged():
+        again = await scene.send("rival", "PUT", STATUS, body, Idempotency_Key="one")
+
+    assert (again.json(), again.headers["Idempotency-Replayed"]) == (first, "true")
+    assert (await scene.refused("rival", "PUT", STATUS, body, Idempotency_Key="two"))["error"] == "STALE_PREMISE"
+
+
+async def test_a_repeated_write_of_a_holder_that_was_taken_over_is_refused(scene: Scene, clock: ManualClock) -> None:
+    granted = await scene.ask("mill", "PUT", CLAIM, {"lease_seconds": 60})
+    body = {"value": "open", "based_on": [fences_of(granted)["epoch"]]}
+    await scene.ask("mill", "PUT", STATUS, body, Idempotency_Key="one")
+    clock.advance(timedelta(seconds=61))
+    await scene.ask("rival", "PUT", CLAIM, {})
+
+    with scene.unchanged():
+        told = await scene.refused("mill", "PUT", STATUS, body, Idempotency_Key="one")
+
+    assert told["error"] == "STALE_PREMISE"

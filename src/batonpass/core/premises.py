@@ -83,10 +83,10 @@ class BasedOn:
             if not premise.fence and self.record.task(premise.field) not in leases
         )
 
-    def of_leases(self, leases: Container[Resource]) -> BasedOn:
-        """Return what can be compared with the rows of `leases` alone: fences, and what was read of tasks."""
-        later = self.read_fields(leases)
-        return replace(self, premises=tuple(one for one in self.premises if one.fence or one.field not in later))
+    @property
+    def fences(self) -> BasedOn:
+        """Only what is said of the caller's own tenures, which is compared before a repeated request is recognized."""
+        return replace(self, premises=tuple(one for one in self.premises if one.fence))
 
 
 def parse_premises(value: object, *, field: str = "based_on") -> tuple[Premise, ...]:

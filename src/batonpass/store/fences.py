@@ -67,8 +67,12 @@ async def refuse_broken(tx: Tx, writer: Writer) -> None:
 
 
 async def _refuse_stale(tx: Tx, based_on: BasedOn, principal: Principal) -> None:
-    """Raise `StalePremise` if anything that is said of a task does not hold, with all else that does not."""
-    if not broken_among(based_on.of_leases(tx.locked), leases=tx.locked, versions={}, principal=principal):
+    """Raise `StalePremise` if a fence on a task does not hold, with all else that does not.
+
+    What was only read is compared later: who repeats a request gets its first
+    reply, whatever has moved since (D11).
+    """
+    if not broken_among(based_on.fences, leases=tx.locked, versions={}, principal=principal):
         return
     (rows,) = await tx.fetch(records.versions_asked(based_on.record, based_on.read_fields(tx.locked)))
     raise stale_premise(broken_among(based_on, leases=tx.locked, versions=records.versions(rows), principal=principal))
