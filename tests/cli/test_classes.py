@@ -127,6 +127,18 @@ def test_a_class_is_shown_for_people_for_programs_and_as_a_file(baton: Baton, fi
     assert baton.ok("class", "apply", str(files / "again.yaml")).out == "incidents  is in force already, version 1\n"
 
 
+def test_a_file_that_is_wrong_is_not_said_to_have_been_left_unapplied_where_it_is_compared(baton: Baton) -> None:
+    compared = baton("class", "diff", "nowhere.yaml")
+
+    assert (compared.code, compared.err.splitlines()) == (
+        1,
+        [
+            "baton: 1 thing(s) wrong in 1 of 1 class file(s); nothing was compared",
+            "  file nowhere.yaml: No such file or directory",
+        ],
+    )
+
+
 def test_a_difference_is_told_field_by_field_and_by_the_exit_code(baton: Baton, files: Path) -> None:
     file = files / "incidents.yaml"
     new = baton("class", "diff", str(file))

@@ -53,13 +53,13 @@ def look_at_all(paths: Sequence[Path]) -> list[ClassFile]:
     return looked
 
 
-def require_right(files: Sequence[ClassFile]) -> list[RecordClass]:
-    """Return the classes in `files`; `Invalid` with every finding of all of them, if there is one."""
+def require_right(files: Sequence[ClassFile], *, to: str = "applied") -> list[RecordClass]:
+    """Return the classes in `files`, which are `to` be applied, say; `Invalid` with all findings, if there is one."""
     findings = [line for file in files for line in file.findings]
     if findings:
         wrong = sum(file.found is None for file in files)
         raise Invalid(
-            f"{len(findings)} thing(s) wrong in {wrong} of {len(files)} class file(s); nothing was applied",
+            f"{len(findings)} thing(s) wrong in {wrong} of {len(files)} class file(s); nothing was {to}",
             details=findings[:FINDINGS_MAX],
             field="class",
         )

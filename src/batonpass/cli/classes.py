@@ -192,7 +192,7 @@ def diff(which: str, /, *, version: int | None = None, common: Common = COMMON) 
         if _is_name(which) and not path.is_file():
             compared = _with_earlier(client, ClassName(which), version)
         else:
-            (wanted,) = require_right([look_at(path)])
+            (wanted,) = require_right([look_at(path)], to="compared")
             compared = _with_file(client, wanted, version)
     if common.json:
         print_json(msgspec.json.encode(compared))
