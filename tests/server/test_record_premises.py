@@ -216,6 +216,13 @@ async def test_a_premise_on_a_field_that_the_class_does_not_have_is_misspelt(sce
         assert told == {"status": 400, "error": "BAD_REQUEST", "field": "based_on"}, path
 
 
+async def test_a_premise_of_one_without_a_role_is_not_compared(scene: Scene) -> None:
+    for premise in ({"kind": "fence", "field": "nothing", "epoch": 1}, {"field": "nothing", "version": 0}):
+        told = await scene.refused("stranger", "PUT", STATUS, {"value": "open", "based_on": [premise]})
+
+        assert told == {"status": 403, "error": "SCOPE_DENIED"}
+
+
 # --- against a first claim -------------------------------------------------------------------------------------------
 
 

@@ -148,9 +148,11 @@ def require_may_name(kind: RecordClass, principal: Principal, based_on: BasedOn)
 
     Raises `Invalid` for one that read a field the class does not have: it is
     misspelt, and at version 0 would hold for ever. A fence on such a field
-    never holds, and says so as any stale one.
+    never holds, and says so as any stale one, to those for whom there is a role.
     """
-    identity = identity_of(principal.id)
+    if not based_on.premises:
+        return
+    identity = require_role(kind, principal)
     for premise in based_on.premises:
         if premise.field not in kind.fields:
             if not premise.fence:
