@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from batonpass.cli import local
@@ -44,6 +46,14 @@ def test_the_variable_keeps_the_database_off_the_command_line(
 
     assert NAME in baton.ok("key", "list", "--db", sqlite_url).out
     assert baton.ok("key", "list").out == "no keys\n", "this machine's own database has none"
+
+
+def test_a_database_that_is_not_there_has_no_keys_and_is_not_begun(baton: Baton, tmp_path: Path) -> None:
+    nowhere = tmp_path / "nowhere.db"
+    for command in (["list"], ["revoke", NAME]):
+        ran = baton("key", *command, "--db", f"sqlite:///{nowhere}")
+
+        assert (ran.code, str(nowhere) in ran.err, nowhere.exists()) == (4, True, False), command
 
 
 def test_a_server_and_a_database_are_not_asked_at_once(baton: Baton, sqlite_url: str) -> None:

@@ -42,6 +42,7 @@ def test_the_first_use_makes_the_person_git_knows_and_an_agent_of_this_machine(b
         "is_admin": True,
         "org": "org-root",
         "scope": "write",
+        "identity": "person:person-ada-reader",
     }
     (agent,) = baton.json("agent", "list")["agents"]
     assert (agent["owner"], agent["label"]) == ("person-ada-reader", agent["id"].removeprefix("agent-"))

@@ -43,7 +43,7 @@ from batonpass.server.services.identity import bootstrap, reissue
 from batonpass.server.services.keys import PAGE_MAX, KeyWish, issue, issued, key_reply, withdraw
 from batonpass.server.sockets import listen
 from batonpass.store.base import Store
-from batonpass.store.open import open_store, sqlite_path
+from batonpass.store.open import open_store, require_there, sqlite_path
 from batonpass.wire.keys import KeyReply, KeyRevokeReply, KeysReply, key_body
 
 if TYPE_CHECKING:
@@ -193,14 +193,16 @@ def mint_key(url: str, name: KeyName, *, expires: str | None, read_only: bool, r
 
 
 def list_keys(url: str, *, after: str | None, limit: int | None) -> KeysReply:
-    """Return the valid API keys of the database at `url`."""
+    """Return the valid API keys of the database at `url`; `NotFound` if there is none."""
+    require_there(url)
     with local_server(url) as server:
         page = server.portal.call(partial(issued, server.store, after=after or "", limit=limit or PAGE_MAX))
     return KeysReply([key_body(key) for key in page.keys], page.next)
 
 
 def revoke_key(url: str, which: str) -> KeyRevokeReply:
-    """End the API key of a name, or whose hash begins so, in the database at `url` itself."""
+    """End the API key of a name, or whose hash begins so, in the database at `url` itself; `NotFound` without either."""
+    require_there(url)
     with local_server(url) as server:
         return server.portal.call(withdraw, server.store, which)
 

@@ -82,13 +82,24 @@ def sqlite_path(url: str) -> Path:
     return Path(unquote(parts.path[1:]))
 
 
+def require_there(url: str) -> None:
+    """Raise `NotFound` where `url` names a SQLite file that is not there: what is opened next would begin it."""
+    if dialect_of(url) == "sqlite":
+        _require_file(sqlite_path(url))
+
+
+def _require_file(path: Path) -> None:
+    if not path.is_file():
+        raise NotFound(f"db: there is no database at {path}; `baton init` or `baton db upgrade` makes one", field="db")
+
+
 @contextmanager
 def sqlite_session(path: Path, *, read_only: bool = False) -> Iterator[migrate.SqliteSession]:
     """Open a plain connection to a SQLite file; see `open_session`."""
     from batonpass.store.sqlite import connect, inspect  # only the dialect in use is loaded
 
-    if read_only and not path.is_file():
-        raise NotFound(f"db: there is no database at {path}; `baton init` or `baton db upgrade` makes one", field="db")
+    if read_only:
+        _require_file(path)
     if not path.parent.is_dir():
         raise Invalid(f"db: the folder {path.parent} does not exist; create it first", field="db")
     refuse_network(path)
