@@ -201,7 +201,7 @@ def list_keys(url: str, *, after: str | None, limit: int | None) -> KeysReply:
 
 
 def revoke_key(url: str, which: str) -> KeyRevokeReply:
-    """End the API key of a name, or whose hash begins so, in the database at `url` itself; `NotFound` without either."""
+    """End the API key of a name, or whose hash begins so, in the database at `url` itself; `NotFound` without it."""
     require_there(url)
     with local_server(url) as server:
         return server.portal.call(withdraw, server.store, which)
