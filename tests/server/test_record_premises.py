@@ -13,6 +13,7 @@ from batonpass.testing.clock import ManualClock
 from batonpass.testing.incidents import CLAIM, INCIDENTS, R, Scene, incidents
 from batonpass.testing.points import held
 from batonpass.testing.server import InProcessServer, in_process_server
+from batonpass.testing.waits import until_blocked
 
 pytestmark = pytest.mark.anyio
 
@@ -234,12 +235,15 @@ async def on_postgres(postgres_url: str, clock: ManualClock) -> AsyncIterator[Sc
 
 
 async def test_a_first_claim_that_comes_between_breaks_the_premise_that_there_was_none(on_postgres: Scene) -> None:
+    await on_postgres.ask("mill", "PUT", STATUS, {"value": "open"})
     body = {"value": "closed", "based_on": [{"field": "remediation", "version": 0}]}
-    async with held("fence.checked") as door:
-        write = asyncio.create_task(on_postgres.send("mill", "PUT", STATUS, body))
+    async with held("lease.decided", nth=2) as door:  # at the first, there was no row to claim
+        claim = asyncio.create_task(on_postgres.ask("rival", "PUT", CLAIM, {}))
         await door.reached()
-        await on_postgres.ask("rival", "PUT", CLAIM, {})
+        write = asyncio.create_task(on_postgres.send("mill", "PUT", STATUS, body))
+        await until_blocked(on_postgres.url)  # by the record; of the lease's row it has seen nothing
         door.open()
+        await claim
 
         answer = await write
 
@@ -251,11 +255,13 @@ async def test_a_first_claim_that_comes_between_breaks_the_premise_that_there_wa
 
 async def test_a_deletion_ends_a_first_claim_that_comes_between(on_postgres: Scene) -> None:
     await on_postgres.ask("mill", "PUT", STATUS, {"value": "open"})
-    async with held("fence.checked") as door:
-        deletion = asyncio.create_task(on_postgres.send("pat", "DELETE", R, {}))
+    async with held("lease.decided", nth=2) as door:  # at the first, there was no row to claim
+        claim = asyncio.create_task(on_postgres.ask("rival", "PUT", CLAIM, {}))
         await door.reached()
-        claimed = await on_postgres.ask("rival", "PUT", CLAIM, {})
+        deletion = asyncio.create_task(on_postgres.send("pat", "DELETE", R, {}))
+        await until_blocked(on_postgres.url)  # by the record; of the lease's row it has seen nothing
         door.open()
+        claimed = await claim
         assert (await deletion).status_code == 200
 
     answer = await on_postgres.send(

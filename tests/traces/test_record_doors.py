@@ -305,12 +305,13 @@ async def test_without_the_lock_of_the_lease_a_fenced_write_appears_after_the_ta
         team = await with_class(free)
         (writer,) = await held_by_a1(team, by_version, 1)
         clock.advance(LEASE)
-        async with points.held("fence.checked") as checked:
+        async with points.held("commit.sent") as sending:
+            takeover = asyncio.create_task(claimed(team, "b1", writer.record, at=1))
+            await sending.reached()
             write = asyncio.create_task(WRITES["put"](writer))
-            await checked.reached()
-            taken = await claimed(team, "b1", writer.record, at=1)
-            checked.open()
-            late = await write
+            await waits(team, write)  # for the record, with the lease read before
+            sending.open()
+            taken, late = await asyncio.gather(takeover, write)
 
     assert (taken.body["took_over_from"], late.ok) == ("agent:agent-a1", True)
     assert late.body["record_version"] > taken.body["record_version"]

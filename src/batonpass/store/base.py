@@ -9,8 +9,7 @@ A `Store` is opened by URL (`store.open`) and offers two doors:
 * `store.write(principal, fences)`: the only way to change anything. It locks
   the lease rows of all fences in one ordered statement, compares them (D2a),
   and only then runs the body; the locks are kept to COMMIT. A broken fence is
-  `LeaseLost` and nothing has changed; `StalePremise`, where it is a premise
-  (D33): those that name registers are left to the body, which locks the record. Neither argument has a default, so a
+  `LeaseLost` and nothing has changed. Neither argument has a default, so a
   write that forgot to ask does not type-check.
 
 `store.write_set(writers)` is the same door for requests of several principals
@@ -115,7 +114,8 @@ class Fences:
     row for them. `changing` are the lease rows the body will change, of which
     those in `creating` are made if they are not there: the rows of a record's
     tasks, at their first claim. `based_on` are the premises of a write to a
-    record. A run token's own fence is always added. All of these rows are locked.
+    record, which the body compares (D33): it locks the record, whose registers they may name. A run token's own fence
+    is always added. All of these rows are locked.
     """
 
     named: tuple[Fence, ...] = ()

@@ -17,12 +17,10 @@ from collections.abc import Mapping, Sequence
 from batonpass.core import points
 from batonpass.core.errors import FenceBroken
 from batonpass.core.fences import fence_broken, working_fence_broken
-from batonpass.core.identity import Principal
 from batonpass.core.ids import Fence, Instant, Resource
 from batonpass.core.leases import LeaseView, LockedLease, view
-from batonpass.core.premises import BasedOn, broken_among, stale_premise
 from batonpass.core.records import is_of_record
-from batonpass.store import leases, records
+from batonpass.store import leases
 from batonpass.store.base import Statement, Tx, Writer, as_json, q
 from batonpass.store.leases import locked_row
 
@@ -59,23 +57,9 @@ async def lock_and_compare(tx: Tx, writers: Sequence[Writer], *, along: Sequence
 
 
 async def refuse_broken(tx: Tx, writer: Writer) -> None:
-    """Raise `LeaseLost` for the single writer of a write, naming who holds the resource now; or `StalePremise`."""
+    """Raise `LeaseLost` for the single writer of a write, naming who holds the resource now."""
     if tx.broken:
         raise lost(tx, 0, writer, await tx.now())
-    if writer.fences.based_on is not None:
-        await _refuse_stale(tx, writer.fences.based_on, writer.principal)
-
-
-async def _refuse_stale(tx: Tx, based_on: BasedOn, principal: Principal) -> None:
-    """Raise `StalePremise` if a fence on a task does not hold, with all else that does not.
-
-    What was only read is compared later: who repeats a request gets its first
-    reply, whatever has moved since (D11).
-    """
-    if not broken_among(based_on.fences, leases=tx.locked, versions={}, principal=principal):
-        return
-    (rows,) = await tx.fetch(records.versions_asked(based_on.record, based_on.read_fields(tx.locked)))
-    raise stale_premise(broken_among(based_on, leases=tx.locked, versions=records.versions(rows), principal=principal))
 
 
 def lost(tx: Tx, position: int, writer: Writer, now: Instant) -> FenceBroken:

@@ -56,14 +56,18 @@ def found(rows: Sequence[Row]) -> list[StoredField]:
     return [StoredField(parse_key(row), *row[2:]) for row in rows]
 
 
-def states_asked(record: RecordPath) -> Statement:
-    """Ask what the fields of a locked record are at, without their values; see `states`."""
-    return q("record_fields.states", records=paths([record]))
+def states_asked(records: Iterable[RecordPath]) -> Statement:
+    """Ask what the fields of locked records are at, without their values; see `states`."""
+    return q("record_fields.states", records=paths(records))
 
 
-def states(rows: Sequence[Row]) -> dict[FieldName, FieldState]:
-    """Return the answer to `states_asked`; a field nobody has written is not in it."""
-    return {FieldName(name): FieldState(version, items=items) for name, version, items in rows}
+def states(rows: Sequence[Row]) -> dict[RecordPath, dict[FieldName, FieldState]]:
+    """Return the answer to `states_asked` by record; a field nobody has written is not in it."""
+    found: dict[RecordPath, dict[FieldName, FieldState]] = {}
+    for row in rows:
+        _, _, name, version, items = row
+        found.setdefault(parse_key(row), {})[FieldName(name)] = FieldState(version, items=items)
+    return found
 
 
 def items_asked(records: Iterable[RecordPath], fields: Iterable[FieldName]) -> Statement:
@@ -86,14 +90,15 @@ def sizes_found(rows: Sequence[Row]) -> dict[RecordPath, int]:
     return {parse_key(row): row[2] for row in rows}
 
 
-def append_sizes_asked(record: RecordPath, fields: Iterable[FieldName]) -> Statement:
+def append_sizes_asked(appends: Iterable[tuple[RecordPath, FieldName]]) -> Statement:
     """Ask how many bytes the items of each of these appends have; see `append_sizes_found`."""
-    return q("record_fields.append_sizes", records=paths([record]), fields=as_json(sorted(fields)))
+    wanted = [{**key_of(record), "field": name} for record, name in sorted(set(appends))]
+    return q("record_fields.append_sizes", appends=as_json(wanted))
 
 
-def append_sizes_found(rows: Sequence[Row]) -> dict[FieldName, int]:
+def append_sizes_found(rows: Sequence[Row]) -> dict[tuple[RecordPath, FieldName], int]:
     """Return the answer to `append_sizes_asked`; an append without items is not in it."""
-    return {FieldName(row[0]): row[1] for row in rows}
+    return {(parse_key(row), FieldName(row[2])): row[3] for row in rows}
 
 
 # --- writing -----------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import psycopg
 
 from batonpass.server.services.feed import Feed
 from batonpass.server.services.lines import Lines
+from batonpass.server.services.record_writes import RecordWrites
 from batonpass.server.services.taking import Taking
 
 WAITERS: Final = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
@@ -44,10 +45,10 @@ async def until_waiting(feed: Feed, *, requests: int = 1, within_s: float = 10.0
             await asyncio.sleep(0.001)
 
 
-async def until_gathered(taking: Taking, *, calls: int, within_s: float = 10.0) -> None:
-    """Return once so many calls of `next` wait for the set that is under way."""
+async def until_gathered(queue: Taking | RecordWrites, *, calls: int, within_s: float = 10.0) -> None:
+    """Return once so many calls of `next`, or writes to records, wait for the set that is under way."""
     async with asyncio.timeout(within_s):
-        while taking.waiting < calls:  # noqa: ASYNC110 — production has no use for an event that says so
+        while queue.waiting < calls:  # noqa: ASYNC110 — production has no use for an event that says so
             await asyncio.sleep(0.001)
 
 

@@ -1,14 +1,16 @@
 """Requests that arrive while a set is under way become the next set.
 
-A queue in front of the list-shaped lease engine. It has no timer: a lone
+A queue in front of what decides lists: the lease engine, or writes to records.
+It has no timer: a lone
 request runs at once, and what has gathered when the set before returns is
 taken together, so a busy server pays for one transaction where it would have
 paid for a hundred. Where the database lets writes go on side by side, and many
 wait, there are two sets under way: one is decided while the other is on its way
 to the disk.
 
-Items stay independent. A set holds each key once, so every answer is the row
-as it is at COMMIT. What somebody else holds locked is not waited for there:
+Items stay independent. A set of lease requests holds each key once, so every
+answer is the row as it is at COMMIT; of writes to records a set may hold
+several to one. What somebody else holds locked is not waited for there:
 it goes to the *lane* of its key, which waits with a transaction of its own,
 one item after another; only a few lanes wait at a time, so that a row that is
 stuck takes neither the sets nor the connections of everybody else. An item
@@ -102,7 +104,8 @@ class _Waiting(Generic[A, R]):
 class Coalescer(Generic[A, R]):
     """Feeds `run_set`, at most `sets_max` at a time; `run_alone` waits for what a set would not.
 
-    A key is in one set at a time, so that no set finds another one in its way.
+    A key is in one set at a time, so that no set finds another one in its way; and once in it, unless `key_repeats`:
+    then `run_set` decides those that share one in their order, each on what the one before left.
     """
 
     def __init__(
@@ -112,11 +115,13 @@ class Coalescer(Generic[A, R]):
         *,
         key: Callable[[A], Hashable],
         sets_max: int = SETS_MAX,
+        key_repeats: bool = False,
     ) -> None:
         self._run_set = run_set
         self._run_alone = run_alone
         self._key = key
         self._sets_max = min(sets_max, SETS_MAX)
+        self._key_repeats = key_repeats
         self._waiting: deque[_Waiting[A, R]] = deque()
         self._draining = 0
         self._under_way: set[Hashable] = set()
@@ -137,18 +142,19 @@ class Coalescer(Generic[A, R]):
         self._waiting.extend(_Waiting(submission, place, until) for place in range(len(asks)))
         if self._draining < self._sets_max and self._worth_a_set(beside=self._draining):
             self._draining += 1
-            self._start(self._drain(), "lease sets")
+            self._start(self._drain(), "sets")
         await submission.settled
         return submission.results()
 
     async def _drain(self) -> None:
         try:
             while self._worth_a_set(beside=self._draining - 1) and (taken := self._take()):
-                self._under_way |= taken.keys()
+                keys = {self._key(one.ask) for one in taken}
+                self._under_way |= keys
                 try:
-                    await self._run(list(taken.values()))
+                    await self._run(taken)
                 finally:
-                    self._under_way -= taken.keys()
+                    self._under_way -= keys
         finally:
             # In the same step in which nothing was left to take: whoever submits next starts another.
             self._draining -= 1
@@ -156,17 +162,19 @@ class Coalescer(Generic[A, R]):
     def _worth_a_set(self, *, beside: int) -> bool:
         return len(self._waiting) >= (FURTHER_SET_MIN if beside else 1)
 
-    def _take(self) -> dict[Hashable, _Waiting[A, R]]:
-        """Take the next set: in order of arrival, each key once; who asks for a key that is taken comes later."""
-        taken: dict[Hashable, _Waiting[A, R]] = {}
+    def _take(self) -> list[_Waiting[A, R]]:
+        """Take the next set: in order of arrival; who asks for a key that is taken, comes later."""
+        taken: list[_Waiting[A, R]] = []
+        keys: set[Hashable] = set()
         later: list[_Waiting[A, R]] = []
         while self._waiting and len(taken) < SET_MAX:
             one = self._waiting.popleft()
             key = self._key(one.ask)
-            if key in taken or key in self._under_way:
+            if key in self._under_way or (key in keys and not self._key_repeats):
                 later.append(one)
             else:
-                taken[key] = one
+                taken.append(one)
+                keys.add(key)
         self._waiting.extendleft(reversed(later))
         return taken
 
@@ -199,7 +207,7 @@ class Coalescer(Generic[A, R]):
             lane.append(one)
             return
         self._lanes[key] = deque([one])
-        self._start(self._run_lane(key), "lease lane")
+        self._start(self._run_lane(key), "lane")
 
     async def _run_lane(self, key: Hashable) -> None:
         lane = self._lanes[key]

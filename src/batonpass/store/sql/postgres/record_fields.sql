@@ -7,7 +7,7 @@ ORDER BY f.class, f.id, f.field;
 
 -- name: states(records)
 -- What the fields of records are at, without their values: all that a write is decided by.
-SELECT f.field, f.version, f.items
+SELECT f.class, f.id, f.field, f.version, f.items
 FROM jsonb_to_recordset(:records::jsonb) AS w (class text, id text)
 JOIN record_fields f ON f.class = w.class AND f.id = w.id;
 
@@ -35,13 +35,12 @@ SELECT class, id, sum(bytes)::bigint FROM (
 ) AS held
 GROUP BY class, id;
 
--- name: append_sizes(records, fields)
--- How many bytes the items of some appends of a record have, which is locked.
-SELECT i.field, sum(octet_length(i.value))::bigint
-FROM jsonb_to_recordset(:records::jsonb) AS w (class text, id text)
-CROSS JOIN jsonb_array_elements_text(:fields::jsonb) AS named (field)
-JOIN record_items i ON i.class = w.class AND i.id = w.id AND i.field = named.field
-GROUP BY i.field;
+-- name: append_sizes(appends)
+-- How many bytes the items of some appends have, whose records are locked.
+SELECT i.class, i.id, i.field, sum(octet_length(i.value))::bigint
+FROM jsonb_to_recordset(:appends::jsonb) AS w (class text, id text, field text)
+JOIN record_items i ON i.class = w.class AND i.id = w.id AND i.field = w.field
+GROUP BY i.class, i.id, i.field;
 
 -- name: write(rows)!
 -- Fields as they are now; their records are locked.

@@ -7,7 +7,7 @@ ORDER BY f.class, f.id, f.field;
 
 -- name: states(records)
 -- What the fields of records are at, without their values: all that a write is decided by.
-SELECT f.field, f.version, f.items
+SELECT f.class, f.id, f.field, f.version, f.items
 FROM json_each(:records) AS w
 JOIN record_fields f ON f.class = w.value ->> 'class' AND f.id = w.value ->> 'id';
 
@@ -35,13 +35,13 @@ SELECT class, id, sum(bytes) FROM (
 )
 GROUP BY class, id;
 
--- name: append_sizes(records, fields)
--- How many bytes the items of some appends of a record have.
-SELECT i.field, sum(length(CAST(i.value AS BLOB)))
-FROM json_each(:records) AS w
-CROSS JOIN json_each(:fields) AS named
-JOIN record_items i ON i.class = w.value ->> 'class' AND i.id = w.value ->> 'id' AND i.field = named.value
-GROUP BY i.field;
+-- name: append_sizes(appends)
+-- How many bytes the items of some appends have.
+SELECT i.class, i.id, i.field, sum(length(CAST(i.value AS BLOB)))
+FROM json_each(:appends) AS w
+JOIN record_items i
+    ON i.class = w.value ->> 'class' AND i.id = w.value ->> 'id' AND i.field = w.value ->> 'field'
+GROUP BY i.class, i.id, i.field;
 
 -- name: write(rows)!
 -- Fields as they are now.
