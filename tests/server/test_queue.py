@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -14,6 +15,8 @@ import pytest
 from batonpass.core.errors import LeaseLost
 from batonpass.server.app import create_app
 from batonpass.server.services import paging
+from batonpass.server.services.cuts import Cuts
+from batonpass.store import counting
 from batonpass.store import queue as stored
 from batonpass.store import ranking as ranked
 from batonpass.store.open import open_store
@@ -260,6 +263,51 @@ async def test_a_page_reads_on_until_it_is_full_and_only_the_counts_are_capped(
         "task-ready",
     ]
     assert (last["total_count"], last["truncated"], last.get("counts_capped")) == (72, False, None)
+
+
+async def test_a_page_counts_the_same_whether_the_database_does_or_it_is_looked_item_by_item(
+    server: InProcessServer, seven: str, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nine = await server.add_agent("nine")
+    monkeypatch.setattr(paging, "COUNTED_MAX", 20)
+    monkeypatch.setattr(paging, "SPARE", 4)
+    counted: list[bool] = []
+    between = counting.between
+
+    def noting(*asked: Any) -> Any:  # noqa: ANN401 — passed on
+        tallies = between(*asked)
+        counted.append(tallies is not None)
+        return tallies
+
+    monkeypatch.setattr(counting, "between", noting)
+    queries = ("", "?project=demo", "?type=task", "?exclude_type=issue", "?include_blocked=1", "?readiness=agent")
+    pages = [query + ("&" if query else "?") + "limit=3" for query in (*queries, "?offset=4", "?assignee=me")]
+
+    async def compare() -> None:
+        for path in pages:
+            for token in (None, seven):
+                for _ in range(2):  # the first may have no use for what it knows
+                    warm = await server.ask("GET", f"/v1/queue{path}", token=token)
+                with monkeypatch.context() as cold:
+                    cold.setattr(Cuts, "of", lambda *_: None)
+                    assert await server.ask("GET", f"/v1/queue{path}", token=token) == warm, path
+
+    ranks = itertools.cycle(("p1", "p2", "p3", None))
+    types = itertools.cycle(("task", "task", "issue"))
+    some = [task(f"{n:02}", type=next(types), priority=next(ranks), project="demo") for n in range(24)]
+    await put(server, *some)
+    await put(server, *(task(f"raw-{n}", date="2026-01-01", project="other") for n in range(8)), ready=False)
+    await compare()
+    await put(server, *(task(f"high-{n}", priority="p1") for n in range(9)))
+    await compare()
+    for n in range(5):
+        await server.ask("POST", f"/v1/nodes/task-high-{n}/claim", {}, token=nine if n else seven)
+    await put(server, task("in-the-way", priority="p1", edges=[{"type": "blocks", "to": "task-high-7"}]))
+    await compare()
+    clock.advance(timedelta(minutes=45))
+    await compare()
+
+    assert sum(counted) > len(counted) / 2 > 20
 
 
 async def test_ones_own_reservation_comes_first_wherever_it_ranks(

@@ -54,6 +54,14 @@ async def candidates(
     return _candidates(ids, facts, in_force)
 
 
+async def candidates_along(
+    tx: Reader, ids: Sequence[NodeId], now: Instant, along: Sequence[Statement], *, in_force: Policies
+) -> tuple[list[Candidate], list[list[Row]]]:
+    """Return the same, and what is asked along with it in the same round trip."""
+    facts, *answers = await tx.fetch(_facts_asked(ids, now), *along)
+    return _candidates(ids, facts, in_force), answers
+
+
 def candidates_asked(ids: Sequence[NodeId], now: Instant) -> list[Statement]:
     """Ask for all the facts of these nodes; see `candidates_of`."""
     return [_facts_asked(ids, now), policies_asked()]

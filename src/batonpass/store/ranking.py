@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
-from typing import Final
+from typing import Final, TypedDict
 
 from batonpass.core import ranking
 from batonpass.core.clock import micros
@@ -113,11 +113,14 @@ class Walk:
         window: int | None = None,
     ) -> None:
         self._tx = tx
-        self._narrow = narrow
-        self._today = today
+        self.narrow = narrow
+        self.today = today
+        self._lanes = lanes
         size = window or WINDOW_FIRST
         self._heads = [_Head(where, size=size) for where in heads(narrow, lanes)]
-        self._known: set[NodeId] = set()
+        self.last: Place | None = None
+        """The place of the last item that was taken."""
+        self.known: set[NodeId] = set()
         self._empty = set(range(len(self._heads)))
         """The lanes that are to be read on before anything else is taken."""
         self._next: list[tuple[Place, Listed, int]] = []
@@ -126,7 +129,7 @@ class Walk:
     def put(self, beside: Iterable[Listed]) -> None:
         """Put items from beside the lanes into the order; before anything of the lanes is answered."""
         beside = {item.id: item for item in beside}.values()
-        self._known.update(item.id for item in beside)
+        self.known.update(item.id for item in beside)
         self._next += [(item.key, item, -1) for item in beside]
         heapq.heapify(self._next)
 
@@ -137,7 +140,7 @@ class Walk:
             await self._fill(most - len(taken))
             if not self._next:
                 break
-            _, item, n = heapq.heappop(self._next)
+            self.last, item, n = heapq.heappop(self._next)
             taken.append(item)
             if n >= 0:
                 self._advance(n)
@@ -155,7 +158,7 @@ class Walk:
             await self._fill(most - len(taken))
             if not self._next:
                 break
-            _, item, n = heapq.heappop(self._next)
+            self.last, item, n = heapq.heappop(self._next)
             taken.append((item.id, item.type, item.project, item.lane, item.stale))
             if n >= 0:
                 taken += self._run(n, most - len(taken))
@@ -169,11 +172,35 @@ class Walk:
         if not read or not in_order or read[0][4] >= ranking.DORMANT:
             return
         # A score is what it would be at place 0 less the place; the others' is there with its sign turned.
-        end = ranking.units_on(self._today, pace=ranking.pace_of(read[0][4]), place=0) + others
+        end = ranking.units_on(self.today, pace=ranking.pace_of(read[0][4]), place=0) + others
         while read and most > 0 and read[0][5] < end:
-            _, node, kind, project, lane, _, _, _, stale = read.popleft()
+            _, node, kind, project, lane, place, born, _, stale = read.popleft()
+            self.last = (True, place - _shift(lane, self.today), born, node)
             yield NodeId(node), kind, project, lane, bool(stale)
             most -= 1
+
+    def heads_up_to(self, cut: Place) -> list[dict[str, object]]:
+        """Return where each lane goes on behind the last item taken, and where `cut` is in it."""
+        found = []
+        for head in self._heads:
+            end = _in_lane(head, cut, self.today)
+            ends = {"end_place": end["place"], "end_born": end["born"], "end_node": end["node"]}
+            found.append({**head.where, **_in_lane(head, self.last, self.today), **ends})
+        return found
+
+    def behind(self, cut: Place) -> Walk:
+        """Return a walk over what the lanes have behind `cut`, nothing read yet, nor put beside them."""
+        walk = Walk(self._tx, self.narrow, self._lanes, today=self.today)
+        for head in walk._heads:
+            found = _in_lane(head, cut, self.today)
+            head.place, head.born, head.node = found["place"], found["born"], found["node"]
+        walk.last = cut
+        walk.known = self.known
+        return walk
+
+    def beside_left(self) -> list[Listed]:
+        """Return what from beside the lanes has not been taken."""
+        return [item for _, item, n in self._next if n < 0]
 
     async def _fill(self, wanted: int = 1) -> None:
         """Read on in every lane whose next item isn't known; more at once for whoever wants many."""
@@ -185,7 +212,7 @@ class Walk:
 
     def ask(self, wanted: int = 1) -> Statement:
         """Ask for what comes next in every lane whose next item isn't known, to be sent along; see `answer`."""
-        by_project, by_type = self._narrow.projects is not None, self._narrow.types is not None
+        by_project, by_type = self.narrow.projects is not None, self.narrow.types is not None
         statement = "ranking.scan_in" if by_project else "ranking.scan_of" if by_type else "ranking.scan"
         empty = [(n, self._heads[n]) for n in sorted(self._empty)]
         self._size = min(max([wanted // 2, *(head.size for _, head in empty)]), WINDOW_MAX)
@@ -206,7 +233,7 @@ class Walk:
         if rows:
             head.node, head.place, head.born = rows[-1][1], rows[-1][5], rows[-1][6]
         head.read.extend(
-            row for row in rows if row[7] > self._today and row[1] not in self._known and self._narrow.wants(row[2])
+            row for row in rows if row[7] > self.today and row[1] not in self.known and self.narrow.wants(row[2])
         )
         if head.last or head.read:
             self._empty.discard(n)
@@ -215,10 +242,29 @@ class Walk:
     def _advance(self, n: int) -> None:
         head = self._heads[n]
         if head.read:
-            (item,) = listed([head.read.popleft()], self._today)
+            (item,) = listed([head.read.popleft()], self.today)
             heapq.heappush(self._next, (item.key, item, n))
         elif not head.last:
             self._empty.add(n)
+
+
+class _InLane(TypedDict):
+    place: int
+    born: int
+    node: str
+
+
+def _in_lane(head: _Head, place: Place | None, today: int) -> _InLane:
+    """Return where a place in the whole order is in a lane."""
+    if place is None or not place[0]:
+        return {"place": -(2**62), "born": -(2**62), "node": ""}
+    _, worse, born, node = place
+    return {"place": worse + _shift(int(head.where["lane"]), today), "born": born, "node": node}
+
+
+def _shift(lane: int, today: int) -> int:
+    """Return what a place in a lane is more than a score with its sign turned."""
+    return ranking.units_on(today, pace=ranking.pace_of(lane), place=0)
 
 
 def _behind(n: int, head: _Head) -> dict[str, object]:
@@ -257,11 +303,16 @@ def listed(
 def beside_asked(
     narrow: Narrow, viewer: Principal, now: Instant, *, today: int, front: Mapping[NodeId, int]
 ) -> list[Statement]:
-    """Ask for the items that their lanes don't show, or not at the viewer's place; see `beside`."""
+    """Ask for the items that their lanes don't show, or not at the viewer's place; see `beside`.
+
+    The first are those whose lease is over, which `counting.hidden_asked` has as well.
+    """
     every = {"most": BESIDE_MAX, **narrow.params()}
+    gone, turned = lapsed_asked(narrow, now, today=today)
     return [
+        gone,
         q("ranking.own", **side(viewer), now=now, **every),
-        *lapsed_asked(narrow, now, today=today),
+        turned,
         *([q("ranking.named", ids=as_json(sorted(front)), **narrow.params())] if front else []),
     ]
 
@@ -274,7 +325,7 @@ def beside(answers: Sequence[Sequence[Row]], *, today: int, front: Mapping[NodeI
     for that person.
     """
     boosts = {node: ranking.front_boost(count) for node, count in front.items()}
-    own, gone, turned, *worked_on = answers
+    gone, own, turned, *worked_on = answers
     rows = {row[1]: row for row in (*turned, *gone, *own)}
     in_lanes = [row for named in worked_on for row in named if row[1] not in rows]
     return [

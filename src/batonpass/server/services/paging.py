@@ -17,11 +17,12 @@ from batonpass.core.ids import Instant, NodeId, PersonId
 from batonpass.core.node_types import NODE_TYPES
 from batonpass.core.queue import HELD_ABOVE, Candidate, Item, judge, order, suggested
 from batonpass.core.readiness import Ready
+from batonpass.server.services.cuts import SPARE, Cuts
 from batonpass.store import counting, leases, queue
 from batonpass.store import ranking as stored
-from batonpass.store.base import Reader, Statement, now_asked
+from batonpass.store.base import Reader, Row, Statement, now_asked
 from batonpass.store.leases import Policies
-from batonpass.store.ranking import Listed, Narrow, Skimmed, Walk
+from batonpass.store.ranking import Listed, Narrow, Place, Skimmed, Walk
 
 JUDGED_MIN: Final = 8
 JUDGED_AT_ONCE: Final = 32
@@ -91,9 +92,9 @@ class Page:
     now: Instant
 
 
-async def read_page(tx: Reader, viewer: Principal, asked: View) -> Page:
-    """Return a page as `viewer` sees it in this snapshot."""
-    reading = await _Reading.begin(tx, viewer, asked)
+async def read_page(tx: Reader, viewer: Principal, asked: View, cuts: Cuts) -> Page:
+    """Return a page as `viewer` sees it in this snapshot; `cuts` say where such pages were counted up to before."""
+    reading = await _Reading.begin(tx, viewer, asked, cuts)
     ranked = await reading.ranked(asked.end + 1)
     page = tuple(ranked[asked.offset : asked.end])
     hidden = await reading.count_rest(len(ranked))
@@ -111,6 +112,18 @@ async def read_page(tx: Reader, viewer: Principal, asked: View) -> Page:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """What the database counted from one place up to a cut, and the walk that goes on behind it."""
+
+    since: Place | None
+    cut: Place
+    behind: Walk
+    tallies: Sequence[Row]
+    first: Sequence[Row]
+    """The answer to what the walk asks first."""
+
+
 @dataclass(slots=True)
 class _Reading:
     """A page as it is being read, in one snapshot."""
@@ -118,6 +131,7 @@ class _Reading:
     tx: Reader
     viewer: Principal
     asked: View
+    cuts: Cuts
     now: Instant
     projects: tuple[str, ...] | None
     narrow: Narrow
@@ -134,9 +148,10 @@ class _Reading:
     hidden: dict[Hidden, int] = field(default_factory=dict)
     judged: dict[NodeId, Item | None] = field(default_factory=dict)
     """Every node judged so far; None for one that is not in the list."""
+    counted: _Counted | None = None
 
     @classmethod
-    async def begin(cls, tx: Reader, viewer: Principal, asked: View) -> _Reading:
+    async def begin(cls, tx: Reader, viewer: Principal, asked: View, cuts: Cuts) -> _Reading:
         """Find out what the page is over, and read what is asked of every page, in two round trips."""
         muting, scoping = stored.muted_asked(viewer.person), stored.scope_asked(asked.project)
         ((clock,),), policies, *answers = await tx.fetch(
@@ -155,6 +170,7 @@ class _Reading:
             tx,
             viewer,
             asked,
+            cuts,
             now,
             projects,
             Narrow(projects, asked.types, asked.exclude_types),
@@ -174,10 +190,13 @@ class _Reading:
         if not self.asked.count_all:
             blocked = not self.scope.include_blocked
             hidden = counting.hidden_asked(self.narrow, self.viewer, self.now, today=number, blocked=blocked)
+            del beside[0]  # which comes along with what is hidden
         first, *answers = await tx.fetch(walk.ask(), *hidden, *beside)
         if hidden:
-            self.unseen = counting.hidden(answers[: len(hidden)])
-        self.beside = stored.beside(answers[len(hidden) :], today=number, front=self.scope.front)
+            by_reason, marked, *answers = answers
+            self.unseen = counting.hidden([by_reason, marked])
+            answers = [counting.lapsed(marked), *answers]
+        self.beside = stored.beside(answers, today=number, front=self.scope.front)
         walk.put(self.beside)
         walk.answer(first)
         self.walk = walk
@@ -216,7 +235,8 @@ class _Reading:
             if bound is None or len(found) == most:
                 break
             wanted = max(most - len(found) - len(waiting), JUDGED_MIN)
-            for item in await self._judge(await self.walk.take(min(wanted, JUDGED_AT_ONCE))):
+            rows = await self.walk.take(min(wanted, JUDGED_AT_ONCE))
+            for item in await self._judge(rows, last=wanted <= JUDGED_AT_ONCE):
                 heapq.heappush(waiting, (order(item, self.viewer), item))
         return found
 
@@ -235,11 +255,11 @@ class _Reading:
             self.hidden[why] = self.hidden.get(why, 0) + count
         return self.hidden
 
-    async def _judge(self, rows: Sequence[Listed]) -> list[Item]:
-        """Return which of these are in the list, with their exact scores."""
+    async def _judge(self, rows: Sequence[Listed], *, last: bool) -> list[Item]:
+        """Return which of these are in the list, with their exact scores; they are the `last`, if all of them are."""
         shown: list[Item] = []
         elsewhere = {row.id for row in rows if not row.beside and row.lane not in self.lanes}
-        for candidate in await self._candidates([row.id for row in rows]):
+        for candidate in await self._candidates([row.id for row in rows], last=last):
             self.judged[candidate.id] = None
             seen = judge(candidate, self.viewer, self.now, self.scope)
             if isinstance(seen, Hidden):
@@ -254,8 +274,16 @@ class _Reading:
             self.judged[item.candidate.id] = item
         return [await self._below_its_blockers(item) for item in shown]
 
-    async def _candidates(self, ids: Sequence[NodeId]) -> list[Candidate]:
-        candidates = await queue.candidates(self.tx, ids, self.now, in_force=self.policies)
+    async def _candidates(self, ids: Sequence[NodeId], *, last: bool = False) -> list[Candidate]:
+        # What comes to be judged on the way up counts wherever it stands, so there the count waits for it.
+        if last and not self.scope.include_blocked and (cut := self._cut()) is not None:
+            behind, count = self._count_asked(cut)
+            candidates, (tallies, first) = await queue.candidates_along(
+                self.tx, ids, self.now, [count, behind.ask()], in_force=self.policies
+            )
+            self.counted = _Counted(self.walk.last, cut, behind, tallies, first)
+        else:
+            candidates = await queue.candidates(self.tx, ids, self.now, in_force=self.policies)
         worked_on = [node for node in ids if self.scope.front.get(node, 0) > HELD_ABOVE]
         if not worked_on:
             return candidates
@@ -308,14 +336,58 @@ class _Reading:
     # --- counting --------------------------------------------------------------------------------------------------
 
     async def _count_on(self, ranked: int) -> None:
-        """Count what was judged and what comes next in the index."""
+        """Count what was judged and what comes next in the index, and keep the place some items before the end."""
         self._count_judged()
-        while (left := COUNTED_MAX - self.counts.total) > 0:
+        await self._count_to_cut()
+        await self._skim_to(COUNTED_MAX - SPARE)
+        if self._cuttable and self.walk.last is not None:
+            self.cuts.put(self.narrow, self.lanes, self.walk.last)
+        await self._skim_to(COUNTED_MAX)
+        self.counts.capped = self.counts.total >= max(COUNTED_MAX, ranked) and await self.walk.bound() is not None
+
+    async def _skim_to(self, total: int) -> None:
+        """Count item by item until there are so many."""
+        while (left := total - self.counts.total) > 0:
             unread = await self.walk.skim(left)
             self._count(unread)
             if len(unread) < left:
                 break
-        self.counts.capped = self.counts.total >= max(COUNTED_MAX, ranked) and await self.walk.bound() is not None
+
+    @property
+    def _cuttable(self) -> bool:
+        """Whether the database can count on its own: it knows nothing of mutes, nor of lanes without a score."""
+        return self.members is None and not self.scope.mutes.names and not self.asked.count_all
+
+    def _cut(self) -> Place | None:
+        """Return up to where the database can count, if that is further than the walk has come."""
+        cut = self.cuts.of(self.narrow, self.lanes) if self._cuttable else None
+        return cut if cut is not None and (self.walk.last is None or cut > self.walk.last) else None
+
+    def _count_asked(self, cut: Place) -> tuple[Walk, Statement]:
+        """Ask for the count from where the walk is up to a cut, and return who goes on from there."""
+        known = self.walk.known.union(self.judged)
+        return self.walk.behind(cut), counting.between_asked(self.walk, cut, known)
+
+    async def _count_to_cut(self) -> None:
+        """Count up to the cut in one step, as long as that is no more than is counted in all."""
+        counted = self.counted
+        if counted is None or counted.since != self.walk.last:
+            if (cut := self._cut()) is None:
+                return
+            behind, count = self._count_asked(cut)
+            rows, first = await self.tx.fetch(count, behind.ask())
+            counted = _Counted(self.walk.last, cut, behind, rows, first)
+        tallies, beside = counting.between(counted.tallies, self.narrow), self.walk.beside_left()
+        passed = [one for one in beside if one.key <= counted.cut]
+        left = COUNTED_MAX - self.counts.total - len(passed)
+        if tallies is None or sum(tally.count for tally in tallies) > left:
+            return
+        for tally in tallies:
+            self._add(tally.type, tally.project, tally.lane, tally.count, stale=tally.stale)
+        self._count((one.id, one.type, one.project, one.lane, one.stale) for one in passed)
+        self.walk = counted.behind
+        self.walk.put(one for one in beside if one.key > counted.cut)
+        self.walk.answer(counted.first)
 
     def _count_judged(self) -> None:
         for item in self.judged.values():

@@ -8,6 +8,7 @@ from batonpass.core.ids import NodeId
 from batonpass.core.why import Explanation
 from batonpass.server.services.change import Caller, require_writer
 from batonpass.server.services.choosing import Choice, Wish
+from batonpass.server.services.cuts import Cuts
 from batonpass.server.services.paging import Page, View, read_page
 from batonpass.server.services.taking import Taking
 from batonpass.server.services.why import read_why
@@ -21,12 +22,13 @@ class Queue:
     def __init__(self, store: Store) -> None:
         self._store = store
         self.taking = Taking(store)
+        self._cuts = Cuts()
 
     async def page(self, viewer: Principal, asked: View) -> Page:
         """Return a page as `viewer` sees it, with what it hides counted."""
         snapshot = self._store.read_long() if asked.count_all else self._store.read()
         async with snapshot as tx:
-            return await read_page(tx, viewer, asked)
+            return await read_page(tx, viewer, asked, self._cuts)
 
     async def scope(self, project: str | None) -> QueueScope:
         """Return which events and moments may change what is in `project`, its siblings among it (companion 3.1).
