@@ -25,12 +25,19 @@ import httpx
 import pytest
 
 from batonpass.cli.exits import Exit
+from batonpass.cli.sidecar import exit_of_ending
+from batonpass.client.client import Client
+from batonpass.core.errors import AlreadyClaimed
+from batonpass.core.records import FieldName, parse_record_path
 from batonpass.testing.clock import SharedClock
 from batonpass.testing.commands import BATON, Baton
 from batonpass.testing.databases import PostgresCluster
 from batonpass.testing.points import VARIABLE, environment
 from batonpass.testing.processes import ServerProcess, server_process
+from batonpass.worker import sidecar as running
+from batonpass.worker.holding import Wanted
 from batonpass.worker.printed import LINE_BYTES_MAX
+from batonpass.worker.sidecar import Errand, World
 
 WAIT_S_MAX: Final = 60
 """For a process that is about to end by itself."""
@@ -142,6 +149,32 @@ class Case:
         """Run a sidecar to its end."""
         return ended(self.sidecar(who, command, *options, **environ))
 
+    def hold(
+        self, who: str, command: list[str], *, checkpoint: str | None = None, release_on_failure: bool = False
+    ) -> Ended:
+        """Hold the task around `command` in this process, to its end: for all that a process adds nothing to.
+
+        `who` may be a token itself. `err` is what the command wrote to standard error and what was passed on.
+        """
+        wanted = Wanted(parse_record_path(self.record), FieldName("remediation"))
+        server, path = self.site.server.url, self.folder / "stderr"
+        errand = Errand(
+            wanted,
+            tuple(command),
+            self.folder,
+            server,
+            checkpoint=None if checkpoint is None else FieldName(checkpoint),
+            release_on_failure=release_on_failure,
+        )
+        inherited = {"PATH": os.environ["PATH"], "HOME": str(self.folder)}
+        with Client(server, self.site.tokens.get(who, who)) as client, path.open("wb", buffering=0) as stderr:
+
+            def pass_on(line: bytes) -> None:
+                stderr.write(line)
+
+            ending = running.run(client, errand, World(inherited, stderr, pass_on, tell=lambda _: None))
+        return Ended(exit_of_ending(ending), "", path.read_text(errors="backslashreplace"))
+
 
 @dataclass(frozen=True, slots=True)
 class Ended:
@@ -241,7 +274,7 @@ def test_the_child_is_given_the_record_and_what_was_left_in_it(case: Case) -> No
     case.ask("a1", "PUT", "/fields/status", {"value": "open"})
     case.ask("a1", "PUT", "/fields/plan", {"value": {"step": 2}})
 
-    done = case.run("a1", shell("cat > given.json"), "--checkpoint", "plan")
+    done = case.hold("a1", shell("cat > given.json"), checkpoint="plan")
 
     assert done.code == Exit.OK, done
     text = (case.folder / "given.json").read_text()
@@ -301,10 +334,9 @@ def test_a_child_may_use_baton_itself_under_its_own_token(case: Case) -> None:
 
 def test_people_and_programs_hold_tasks_too_and_their_children_have_no_token(case: Case) -> None:
     key = case.site.ask("ada", "POST", "/v1/admin/keys", {"name": "mill"})["token"]
-    named = {"BATON_TOKEN": key}
 
-    person = case.run("ann", shell('echo "${BATON_TOKEN-none}"'))
-    program = case.run("a1", shell('echo "${BATON_TOKEN-none}"; exit 7'), **named)
+    person = case.hold("ann", shell('echo "${BATON_TOKEN-none}"'))
+    program = case.hold(key, shell('echo "${BATON_TOKEN-none}"; exit 7'))
 
     assert (person.code, program.code) == (Exit.OK, 7), (person, program)
     assert "none" in person.err.splitlines()
@@ -348,9 +380,9 @@ def test_what_the_child_prints_is_written_under_the_fence(either: Case) -> None:
 
 
 def test_checkpoints_may_go_to_a_list_and_the_last_comes_back(case: Case) -> None:
-    case.run("a1", shell("""echo '{"checkpoint": 1}'; echo '{"checkpoint": {"b": 2}}'"""), "--checkpoint", "steps")
+    case.hold("a1", shell("""echo '{"checkpoint": 1}'; echo '{"checkpoint": {"b": 2}}'"""), checkpoint="steps")
 
-    case.run("a2", shell("cat > given.json"), "--checkpoint", "steps")
+    case.hold("a2", shell("cat > given.json"), checkpoint="steps")
 
     assert case.value("steps") == [1, {"b": 2}]
     assert json.loads((case.folder / "given.json").read_text())["checkpoint"] == {"b": 2}
@@ -397,7 +429,7 @@ def test_a_value_as_large_as_a_request_may_be_is_written_whole(case: Case) -> No
         print(json.dumps({"put": {"field": "status", "value": "x" * 200_000}}))
     """
 
-    done = case.run("a1", python(script))
+    done = case.hold("a1", python(script))
 
     assert done.code == Exit.OK, done
     assert case.value("status") == "x" * 200_000
@@ -414,7 +446,7 @@ def test_a_value_as_large_as_a_request_may_be_is_written_whole(case: Case) -> No
 def test_a_child_may_close_what_it_likes(case: Case, script: str) -> None:
     case.ask("a1", "PUT", "/fields/plan", {"value": "x" * 200_000})
 
-    done = case.run("a1", shell(script))
+    done = case.hold("a1", shell(script))
 
     assert done.code == Exit.OK, done
     assert case.value("status") == 1
@@ -424,37 +456,36 @@ def test_a_child_may_close_what_it_likes(case: Case, script: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "script, options, code, released",
+    "script, release_on_failure, code",
     [
-        ("exit 7", (), 7, False),
-        ("exit 7", ("--release-on-failure",), 7, True),
-        ("kill -9 $$", (), 128 + 9, False),
-        ("echo '{bad'; exit 7", (), 7, False),
+        ("exit 7", False, 7),
+        ("exit 7", True, 7),
+        ("kill -9 $$", False, 128 + 9),
+        ("echo '{bad'; exit 7", False, 7),
     ],
 )
-def test_the_childs_own_end_is_the_sidecars(  # noqa: PLR0917 — a table
+def test_the_childs_own_end_is_the_sidecars(
     case: Case,
     script: str,
-    options: tuple[str, ...],
+    release_on_failure: bool,  # noqa: FBT001 — a table
     code: int,
-    released: bool,  # noqa: FBT001 — see above
 ) -> None:
-    done = case.run("a1", shell(script), *options)
+    done = case.hold("a1", shell(script), release_on_failure=release_on_failure)
 
     assert done.code == code, done
-    assert ("owner" not in case.task()) is released
+    assert ("owner" not in case.task()) is release_on_failure
 
 
 def test_a_task_that_is_left_is_resumed_by_its_agent_and_taken_over_by_others_later(either: Case) -> None:
-    checkpoint = ("--checkpoint", "plan")
-    either.run("a1", shell("""echo '{"checkpoint": {"step": 1}}'; exit 7"""), *checkpoint)
+    first = either.hold("a1", shell("""echo '{"checkpoint": {"step": 1}}'; exit 7"""), checkpoint="plan")
 
-    resumed = either.run("a1", shell("""echo '{"checkpoint": {"step": 2}}'; exit 7"""), *checkpoint)
-    too_early = either.run("b1", shell("cat > given.json"), *checkpoint)
+    resumed = either.hold("a1", shell("""echo '{"checkpoint": {"step": 2}}'; exit 7"""), checkpoint="plan")
+    with pytest.raises(AlreadyClaimed):
+        either.hold("b1", shell("cat > given.json"), checkpoint="plan")
     either.site.lapse()
-    next_one = either.run("b1", shell("cat > given.json"), *checkpoint)
+    next_one = either.hold("b1", shell("cat > given.json"), checkpoint="plan")
 
-    assert (resumed.code, too_early.code, next_one.code) == (7, Exit.HELD, Exit.OK)
+    assert (first.code, resumed.code, next_one.code) == (7, 7, Exit.OK)
     given = json.loads((either.folder / "given.json").read_text())
     assert (given["took_over_from"], given["epoch"], given["checkpoint"]) == ("agent:agent-a1", 2, {"step": 2})
 
@@ -542,10 +573,11 @@ def test_a_full_disk_starts_nothing_and_the_task_is_handed_back(case: Case) -> N
 
 
 def test_what_the_child_makes_of_its_folder_changes_no_end(case: Case) -> None:
-    done = case.run("a1", shell('rmdir "$BATON_HOME"; touch "$BATON_HOME"; exit 7'), "--json")
+    done = case.run("a1", shell('rmdir "$BATON_HOME"; touch "$BATON_HOME"; exit 7'), "--release-on-failure", "--json")
 
     assert done.code == 7, done
-    assert json.loads(done.out)["exit_code"] == 7
+    ending = json.loads(done.out)
+    assert (ending["exit_code"], ending["released"]) == (7, True)
     assert "Traceback" not in done.err
 
 
@@ -580,7 +612,7 @@ def test_a_holder_that_slept_through_its_lease_writes_nothing_more(either: Case)
     os.waitid(os.P_PID, zombie.pid, os.WSTOPPED | os.WNOWAIT)
     either.site.lapse()
 
-    taken = either.run("b1", shell("""echo '{"put": {"field": "status", "value": "by the living"}}'"""))
+    taken = either.hold("b1", shell("""echo '{"put": {"field": "status", "value": "by the living"}}'"""))
     zombie.send_signal(signal.SIGCONT)
     gate.write_text("")
     lost = ended(zombie)
@@ -652,12 +684,12 @@ def test_whatever_kills_a_sidecar_the_next_one_does_the_rest_and_nothing_twice(c
             step = {"append": {"field": "actions", "value": n}}
             print(json.dumps({"writes": [step, {"checkpoint": n}]}), flush=True)
     """
-    command, checkpoint = python(script), ("--checkpoint", "plan")
+    command = python(script)
 
-    killed = case.sidecar("a1", command, *checkpoint, **armed(f"{point}:kill"))
+    killed = case.sidecar("a1", command, "--checkpoint", "plan", **armed(f"{point}:kill"))
     assert killed.wait(WAIT_S_MAX) == -signal.SIGKILL
     case.site.lapse()
-    after = case.run("b1", command, *checkpoint)
+    after = case.hold("b1", command, checkpoint="plan")
 
     assert after.code == Exit.OK, after
     assert case.value("actions") == [1, 2, 3, 4]
@@ -768,7 +800,7 @@ def test_many_lines_at_once_are_written_in_their_order(case: Case) -> None:
         print("\\n".join(json.dumps({"append": {"field": "actions", "value": n}}) for n in range(200)))
     """
 
-    done = case.run("a1", python(script))
+    done = case.hold("a1", python(script))
 
     assert done.code == Exit.OK, done
     assert case.value("actions") == list(range(200))
