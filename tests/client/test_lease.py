@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import sys
 from contextlib import suppress
 from datetime import timedelta
 
@@ -8,7 +10,7 @@ import msgspec
 import pytest
 
 from batonpass.client.client import Client
-from batonpass.client.heartbeat import Lost
+from batonpass.client.heartbeat import Heartbeat, Lost
 from batonpass.client.lease import began, held
 from batonpass.core.errors import AlreadyClaimed, Internal, LeaseLost
 from batonpass.core.ids import NodeId
@@ -75,6 +77,22 @@ def test_a_failing_block_hands_back_too(client: Client, server: ScriptedServer) 
         raise ZeroDivisionError
 
     assert server.paths()[-1] == "/v1/nodes/task-1/release"
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["at its end", "with an exit"])
+def test_a_forked_child_that_leaves_the_block_ends_nothing_of_its_parents(
+    client: Client, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch, *, fails: bool
+) -> None:
+    """What stands in for the fork is what tells a copy of a process from it: its number, and that no thread came."""
+    server.will(granted(lease()))
+    monkeypatch.setattr(Heartbeat, "start", lambda _: None)
+
+    with suppress(SystemExit), client.lease(NODE):
+        monkeypatch.setattr(os, "getpid", lambda: 1)
+        if fails:
+            sys.exit()
+
+    assert server.paths() == ["/v1/nodes/task-1/claim"]
 
 
 def test_a_failing_block_keeps_its_own_error_when_handing_back_fails_as_well(

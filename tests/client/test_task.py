@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
+from contextlib import suppress
 
 import httpx
 import pytest
 
 from batonpass.client.checkpoint import CheckpointField
 from batonpass.client.client import Client
-from batonpass.client.heartbeat import Lost
+from batonpass.client.heartbeat import Heartbeat, Lost
 from batonpass.client.task import HeldTask, Loss, held
 from batonpass.core.errors import AlreadyClaimed, Forbidden, Invalid, LeaseLost, StalePremise
 from batonpass.core.records import FieldKind, FieldName
@@ -124,6 +127,22 @@ def test_a_task_handed_back_early_is_handed_back_once(client: Client, server: Sc
             task.put("status", "x")
 
     assert server.paths() == [CLAIM, READ, CLAIM]
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["at its end", "with an exit"])
+def test_a_forked_child_that_leaves_the_block_ends_nothing_of_its_parents(
+    client: Client, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch, *, fails: bool
+) -> None:
+    """What stands in for the fork is what tells a copy of a process from it: its number, and that no thread came."""
+    server.will(claimed(), record_answer())
+    monkeypatch.setattr(Heartbeat, "start", lambda _: None)
+
+    with suppress(SystemExit), client.task(RECORD, FIELD):
+        monkeypatch.setattr(os, "getpid", lambda: 1)
+        if fails:
+            sys.exit()
+
+    assert server.paths() == [CLAIM, READ]
 
 
 # --- losing it -------------------------------------------------------------------------------------------------------

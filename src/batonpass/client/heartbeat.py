@@ -33,6 +33,7 @@ delays it by the interpreter's switching interval.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -125,6 +126,7 @@ class Heartbeat:
         on_lost: Callable[[Lost], None] | None = None,
         clock: Callable[[], float] = boottime,
     ) -> None:
+        self._process = os.getpid()
         self._client = client.sibling()
         self._renewing = renewing or NodesInBulk()
         self._on_lost = on_lost
@@ -145,7 +147,13 @@ class Heartbeat:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stop()
+        if not self.is_inherited:
+            self.stop()
+
+    @property
+    def is_inherited(self) -> bool:
+        """Whether this is the copy in a forked child: what is kept is the parent's, and so are the connections."""
+        return os.getpid() != self._process
 
     def start(self) -> None:
         """Beat on a thread of its own until `stop`."""

@@ -131,9 +131,13 @@ def held(
         try:
             yield lease
         except BaseException as error:
+            if heartbeat.is_inherited:
+                raise
             heartbeat.stop()
             _release_after(error, lease)
             raise
+        if heartbeat.is_inherited:
+            return
         # While the heartbeat can still ask: a process that slept through the window has noticed nothing.
         lease.check_at_end()
         heartbeat.stop()

@@ -17,6 +17,8 @@ ends with `LeaseLost`, and hands nothing back: it is not its task any more.
 Who has a task already is told what it has (D34), so two blocks of *one
 identity* for one task both run. Give each process an identity of its own.
 
+A forked child that leaves its parent's block ends nothing: the task is the parent's.
+
 **What a crash leaves.** The claim, until it lapses, and the last checkpoint for
 whoever takes the task over.
 """
@@ -254,10 +256,14 @@ def held(
             begun = True
             yield task
         except BaseException as error:
+            if heartbeat.is_inherited:
+                raise
             heartbeat.stop()
             if not begun or not leave_on_error:
                 _release_after(error, task)
             raise
+        if heartbeat.is_inherited:
+            return
         # While the heartbeat can still ask: a process that slept through the window has noticed nothing.
         task.check_at_end()
         heartbeat.stop()
