@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pytest
 
+from batonpass.core import record_writes
 from batonpass.core.record_writes import APPEND_BYTES_MAX, VALUE_BYTES_MAX, VALUE_DEPTH_MAX, WRITES_MAX
 from batonpass.testing.clock import ManualClock
 from batonpass.testing.incidents import CAP, CLAIM, INCIDENTS, R, Scene, incidents, refusal
@@ -218,6 +219,25 @@ async def test_an_append_is_bounded_in_bytes_too(scene: Scene) -> None:
     answer = await scene.send("mill", "POST", ACTIONS, {"value": 1})
 
     assert refusal(answer) == {"status": 413, "error": "TOO_LARGE", "field": "actions"}
+
+
+async def test_a_record_is_bounded_in_bytes_altogether(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_writes, "RECORD_BYTES_MAX", 2 * VALUE_BYTES_MAX)
+    most = "x" * (VALUE_BYTES_MAX - 2)
+    await scene.ask("mill", "PUT", FACTS, {"value": most})
+    await scene.ask("mill", "POST", ACTIONS, {"value": most[:-10]})
+    await scene.ask("mill", "PUT", FACTS, {"value": most})
+    await scene.ask("mill", "PUT", STATUS, {"value": "open"})
+
+    for method, path, body in (
+        ("POST", ACTIONS, {"value": "one"}),
+        ("PUT", STATUS, {"value": "mitigated"}),
+        ("POST", R, {"writes": [{"field": "status", "put": "open"}, {"field": "actions", "append": "more"}]}),
+    ):
+        with scene.unchanged():
+            assert await scene.refused("mill", method, path, body) == {"status": 413, "error": "TOO_LARGE"}, path
+    await scene.ask("mill", "PUT", FACTS, {"value": 1})
+    await scene.ask("mill", "POST", ACTIONS, {"value": "one"})
 
 
 # --- who may ---------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from batonpass.core.classes import FieldSpec, RecordClass
 from batonpass.core.errors import CapReached, Invalid, NotFound, NotTaskField, ScopeDenied, TooLarge
 from batonpass.core.identity import Principal
 from batonpass.core.premises import BasedOn
-from batonpass.core.records import FieldKind, FieldName, Identity, identity_of
+from batonpass.core.records import FieldKind, FieldName, Identity, RecordPath, identity_of
 
 WRITES_MAX: Final = 100
 """How many writes one request brings at most."""
@@ -30,6 +30,8 @@ VALUE_DEPTH_MAX: Final = 100
 """How deep arrays and objects stand in each other in a value: more than some readers of JSON take is of no use."""
 APPEND_BYTES_MAX: Final = 4 * 1024 * 1024
 """How much the items of one append have together: whoever reads the record reads all of them."""
+RECORD_BYTES_MAX: Final = 32 * 1024 * 1024
+"""How much the values of one record have together, for the same reason."""
 _HALF: Final = re.compile("[\ud800-\udfff]")
 
 
@@ -59,15 +61,21 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class FieldState:
-    """What a register or an append is at: its version, and of an append how many items and bytes it has.
+    """What a register or an append is at: its version and bytes, and of an append how many items it has.
 
-    `value` is a register's JSON text once it is put; what it was before decides nothing.
+    `value` is a register's JSON text once it is put; what it was before decides
+    nothing. An append's bytes are counted only where that matters.
     """
 
     version: int = 0
     value: str | None = None
     items: int = 0
     size: int = 0
+
+    @property
+    def size_at_most(self) -> int:
+        """How many bytes it can have, without counting those of items."""
+        return min(self.items * VALUE_BYTES_MAX, APPEND_BYTES_MAX) if self.items else self.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +236,7 @@ def applied(
 
 
 def _put(state: FieldState, write: Write) -> FieldState:
-    return replace(state, version=state.version + 1, value=write.text)
+    return replace(state, version=state.version + 1, value=write.text, size=len(write.text.encode()))
 
 
 def _appended(state: FieldState, write: Write, spec: FieldSpec) -> FieldState:
@@ -244,3 +252,19 @@ def _appended(state: FieldState, write: Write, spec: FieldSpec) -> FieldState:
             field=write.field,
         )
     return replace(state, version=state.version + 1, items=state.items + 1, size=size)
+
+
+def may_be_full(states: Mapping[FieldName, FieldState], writes: Sequence[Write]) -> bool:
+    """Whether a record that is at `states` may have too much after `writes`, so that all of it has to be counted."""
+    size = sum(state.size_at_most for state in states.values()) + sum(len(write.text.encode()) for write in writes)
+    return size > RECORD_BYTES_MAX
+
+
+def require_room(record: RecordPath, states: Mapping[FieldName, FieldState]) -> None:
+    """Raise `TooLarge` for a record whose values, all of them counted, are over the limit."""
+    size = sum(state.size for state in states.values())
+    if size > RECORD_BYTES_MAX:
+        raise TooLarge(
+            f"{record}: its values would have {size} bytes together; the limit is {RECORD_BYTES_MAX} bytes:"
+            " begin another record"
+        )

@@ -57,7 +57,7 @@ def found(rows: Sequence[Row]) -> list[StoredField]:
 
 
 def states_asked(records: Iterable[RecordPath]) -> Statement:
-    """Ask what the fields of locked records are at, without their values; see `states`."""
+    """Ask what the fields of locked records are at, and how long their values are; see `states`."""
     return q("record_fields.states", records=paths(records))
 
 
@@ -65,8 +65,8 @@ def states(rows: Sequence[Row]) -> dict[RecordPath, dict[FieldName, FieldState]]
     """Return the answer to `states_asked` by record; a field nobody has written is not in it."""
     found: dict[RecordPath, dict[FieldName, FieldState]] = {}
     for row in rows:
-        _, _, name, version, items = row
-        found.setdefault(parse_key(row), {})[FieldName(name)] = FieldState(version, items=items)
+        _, _, name, version, items, size = row
+        found.setdefault(parse_key(row), {})[FieldName(name)] = FieldState(version, items=items, size=size)
     return found
 
 

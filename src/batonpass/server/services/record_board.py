@@ -23,7 +23,7 @@ from batonpass.core.errors import BrokenPremise
 from batonpass.core.identity import Principal
 from batonpass.core.ids import Instant, Resource
 from batonpass.core.premises import BasedOn, broken_among, stale_premise
-from batonpass.core.record_writes import FieldState, Write, WriteVerb, Written, require_may_name
+from batonpass.core.record_writes import FieldState, Write, WriteVerb, Written, may_be_full, require_may_name
 from batonpass.core.records import ClassName, FieldName, Identity, RecordPath, identity_of
 from batonpass.core.values import value
 from batonpass.server.services.change import Caller, Replayed
@@ -119,6 +119,18 @@ class RecordChange:
     def _broken(self, based_on: BasedOn) -> Sequence[BrokenPremise]:
         versions = {name: state.version for name, state in self.board.fields_of(self.record).items()}
         return broken_among(based_on, leases=self.tx.locked, versions=versions, principal=self.principal)
+
+    def may_be_full(self) -> bool:
+        """Whether the record may have too much after it, so that all of it has to be counted first."""
+        return may_be_full(self.board.fields_of(self.record), self.ask.writes)
+
+    async def count(self) -> None:
+        """Count the bytes of all items of the record."""
+        fields = self.board.fields_of(self.record)
+        asked = record_fields.append_sizes_asked((self.record, name) for name, state in fields.items() if state.items)
+        (rows,) = await self.tx.fetch(asked)
+        for (record, name), size in record_fields.append_sizes_found(rows).items():
+            self.board.fields[record][name] = replace(fields[name], size=size)
 
     def states(self) -> Mapping[FieldName, FieldState]:
         """Return what the fields that are written are at; one that nobody has written begins where the board says."""

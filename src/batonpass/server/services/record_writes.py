@@ -142,6 +142,8 @@ def _decided(board: RecordBoard, position: int, ask: RecordAsk) -> FieldWriteRep
     try:
         change = board.change(position, ask)
         change.require_premises()
+        if change.may_be_full():
+            return ALONE
         states, written = _judged(change)
     except BatonError as refusal:
         return refusal
@@ -151,7 +153,12 @@ def _decided(board: RecordBoard, position: int, ask: RecordAsk) -> FieldWriteRep
 
 async def _recorded(change: RecordChange) -> tuple[LockedRecord, Sequence[Written]]:
     """Write what is asked for, and return the record's row after it and what each write came to."""
+    counted = change.may_be_full()
+    if counted:
+        await change.count()
     states, written = _judged(change)
+    if counted:
+        law.require_room(change.record, {**change.board.fields_of(change.record), **states})
     after = change.board.note(change, await change.row_to_write(), states, written)
     change.board.hand_over()
     return after, written

@@ -6,8 +6,8 @@ JOIN record_fields f ON f.class = w.class AND f.id = w.id
 ORDER BY f.class, f.id, f.field;
 
 -- name: states(records)
--- What the fields of records are at, without their values: all that a write is decided by.
-SELECT f.class, f.id, f.field, f.version, f.items
+-- What the fields of records are at, with how long their values are: all that a write is decided by.
+SELECT f.class, f.id, f.field, f.version, f.items, coalesce(octet_length(f.value), 0)
 FROM jsonb_to_recordset(:records::jsonb) AS w (class text, id text)
 JOIN record_fields f ON f.class = w.class AND f.id = w.id;
 

@@ -6,8 +6,8 @@ JOIN record_fields f ON f.class = w.value ->> 'class' AND f.id = w.value ->> 'id
 ORDER BY f.class, f.id, f.field;
 
 -- name: states(records)
--- What the fields of records are at, without their values: all that a write is decided by.
-SELECT f.class, f.id, f.field, f.version, f.items
+-- What the fields of records are at, with how long their values are: all that a write is decided by.
+SELECT f.class, f.id, f.field, f.version, f.items, coalesce(length(CAST(f.value AS BLOB)), 0)
 FROM json_each(:records) AS w
 JOIN record_fields f ON f.class = w.value ->> 'class' AND f.id = w.value ->> 'id';
 
