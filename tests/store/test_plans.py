@@ -67,7 +67,7 @@ def test_no_table_is_read_whole_and_no_index_is_made_for_the_occasion(
 
     steps = plan(database_url, name, params)
 
-    whole = ("Seq Scan", "SCAN e", "SCAN edges", "SCAN nodes", "SCAN n", "SCAN leases")
+    whole: tuple[str, ...] = ("Seq Scan", "SCAN e", "SCAN edges", "SCAN nodes", "SCAN n", "SCAN leases")
     if name.startswith("record"):  # by the letters that they go by there
         whole += tuple(f"SCAN {table}" for table in "filmr")
     assert [step for step in steps if step in whole or "Seq Scan" in step or "AUTOMATIC" in step] == []

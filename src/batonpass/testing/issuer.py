@@ -1,9 +1,9 @@
 """An issuer of service accounts' tokens, with keys of its own: what a platform is to a server, for tests.
 
-    issuer = Issuer()
-    accounts = issuer.believed()                       # for `in_process_server(url, accounts=…)`
-    token = issuer.token("prod", "remediator", at=clock.moment())
-    issuer.rotate("second")                            # from here on it signs with a new key
+issuer = Issuer()
+accounts = issuer.believed()                       # for `in_process_server(url, accounts=…)`
+token = issuer.token("prod", "remediator", at=clock.moment())
+issuer.rotate("second")                            # from here on it signs with a new key
 """
 
 from __future__ import annotations
