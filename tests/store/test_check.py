@@ -83,9 +83,14 @@ DAMAGE: Final[dict[str, tuple[str, str, str]]] = {
         "is no record, and has the field status",
     ),
     "record_items": (
-        "DELETE FROM record_items WHERE n = 0",
+        "UPDATE record_items SET n = 2 WHERE n = 0",
         "incidents/inc-1#actions",
-        "says 2 items and has 1, the last is number 1",
+        "says 2 items and has 2, the last is number 2",
+    ),
+    "record_sizes": (
+        "UPDATE record_fields SET size = 7 WHERE field = 'actions' AND id = 'inc-1'",
+        "incidents/inc-1#actions",
+        "says 7 bytes and has ",
     ),
     "record_versions": (
         "UPDATE record_fields SET version = 0 WHERE field = 'status' AND id = 'inc-1'",

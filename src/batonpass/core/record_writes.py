@@ -64,18 +64,13 @@ class FieldState:
     """What a register or an append is at: its version and bytes, and of an append how many items it has.
 
     `value` is a register's JSON text once it is put; what it was before decides
-    nothing. An append's bytes are counted only where that matters.
+    nothing.
     """
 
     version: int = 0
     value: str | None = None
     items: int = 0
     size: int = 0
-
-    @property
-    def size_at_most(self) -> int:
-        """How many bytes it can have, without counting those of items."""
-        return min(self.items * VALUE_BYTES_MAX, APPEND_BYTES_MAX) if self.items else self.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,14 +249,8 @@ def _appended(state: FieldState, write: Write, spec: FieldSpec) -> FieldState:
     return replace(state, version=state.version + 1, items=state.items + 1, size=size)
 
 
-def may_be_full(states: Mapping[FieldName, FieldState], writes: Sequence[Write]) -> bool:
-    """Whether a record that is at `states` may have too much after `writes`, so that all of it has to be counted."""
-    size = sum(state.size_at_most for state in states.values()) + sum(len(write.text.encode()) for write in writes)
-    return size > RECORD_BYTES_MAX
-
-
 def require_room(record: RecordPath, states: Mapping[FieldName, FieldState]) -> None:
-    """Raise `TooLarge` for a record whose values, all of them counted, are over the limit."""
+    """Raise `TooLarge` for a record whose values are over the limit together."""
     size = sum(state.size for state in states.values())
     if size > RECORD_BYTES_MAX:
         raise TooLarge(

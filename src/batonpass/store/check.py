@@ -132,6 +132,9 @@ INVARIANTS: Final = (
         "says {1} items and has {2}, the last is number {3}",
     ),
     Invariant(
+        "record_sizes", "a field holds as many bytes as it says: its limit goes by that", "says {1} bytes and has {2}"
+    ),
+    Invariant(
         "record_versions",
         "no entry of history tells a later version of a record or field than it has (D32)",
         "{1} {2} is told, and it is at {3}: history has gone back",

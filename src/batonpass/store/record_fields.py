@@ -18,7 +18,7 @@ from batonpass.store.records import key_of, parse_key, paths
 
 @value(frozen=True, slots=True)
 class StoredField:
-    """A field's row. `value` is the JSON text of a register, `items` how many an append has.
+    """A field's row. `value` is the JSON text of a register, `items` how many an append has; `size` is in bytes.
 
     Who wrote a field of a deleted record, and what, is gone; its version stays (D32).
     """
@@ -28,6 +28,7 @@ class StoredField:
     version: int
     value: str | None
     items: int
+    size: int
     author: Identity | None
     updated_at: Instant | None
 
@@ -57,7 +58,7 @@ def found(rows: Sequence[Row]) -> list[StoredField]:
 
 
 def states_asked(records: Iterable[RecordPath]) -> Statement:
-    """Ask what the fields of locked records are at, and how long their values are; see `states`."""
+    """Ask what the fields of locked records are at, and how many bytes they hold; see `states`."""
     return q("record_fields.states", records=paths(records))
 
 
@@ -90,17 +91,6 @@ def sizes_found(rows: Sequence[Row]) -> dict[RecordPath, int]:
     return {parse_key(row): row[2] for row in rows}
 
 
-def append_sizes_asked(appends: Iterable[tuple[RecordPath, FieldName]]) -> Statement:
-    """Ask how many bytes the items of each of these appends have; see `append_sizes_found`."""
-    wanted = [{**key_of(record), "field": name} for record, name in sorted(set(appends))]
-    return q("record_fields.append_sizes", appends=as_json(wanted))
-
-
-def append_sizes_found(rows: Sequence[Row]) -> dict[tuple[RecordPath, FieldName], int]:
-    """Return the answer to `append_sizes_asked`; an append without items is not in it."""
-    return {(parse_key(row), FieldName(row[2])): row[3] for row in rows}
-
-
 # --- writing -----------------------------------------------------------------------------------------------------
 
 
@@ -113,6 +103,7 @@ def write(tx: Tx, fields: Iterable[StoredField]) -> None:
             "version": one.version,
             "value": one.value,
             "items": one.items,
+            "size": one.size,
             "author": one.author,
             "updated_at": one.updated_at,
         }

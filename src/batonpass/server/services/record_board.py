@@ -23,7 +23,7 @@ from batonpass.core.errors import BrokenPremise
 from batonpass.core.identity import Principal
 from batonpass.core.ids import Instant, Resource
 from batonpass.core.premises import BasedOn, broken_among, stale_premise
-from batonpass.core.record_writes import FieldState, Write, WriteVerb, Written, may_be_full, require_may_name
+from batonpass.core.record_writes import FieldState, Write, WriteVerb, Written, require_may_name
 from batonpass.core.records import ClassName, FieldName, Identity, RecordPath, identity_of
 from batonpass.core.values import value
 from batonpass.server.services.change import Caller, Replayed
@@ -57,11 +57,6 @@ class RecordAsk:
         """Who changes it, with all it stands on."""
         caller = self.caller
         return Writer(caller.principal, Fences(named=caller.fences, changing=self.ending, based_on=self.based_on))
-
-    @property
-    def appends(self) -> list[tuple[RecordPath, FieldName]]:
-        """The appends that get longer."""
-        return [(self.record, write.field) for write in self.writes if write.verb is WriteVerb.APPEND]
 
     @property
     def perhaps_unclaimed(self) -> frozenset[Resource]:
@@ -119,18 +114,6 @@ class RecordChange:
     def _broken(self, based_on: BasedOn) -> Sequence[BrokenPremise]:
         versions = {name: state.version for name, state in self.board.fields_of(self.record).items()}
         return broken_among(based_on, leases=self.tx.locked, versions=versions, principal=self.principal)
-
-    def may_be_full(self) -> bool:
-        """Whether the record may have too much after it, so that all of it has to be counted first."""
-        return may_be_full(self.board.fields_of(self.record), self.ask.writes)
-
-    async def count(self) -> None:
-        """Count the bytes of all items of the record."""
-        fields = self.board.fields_of(self.record)
-        asked = record_fields.append_sizes_asked((self.record, name) for name, state in fields.items() if state.items)
-        (rows,) = await self.tx.fetch(asked)
-        for (record, name), size in record_fields.append_sizes_found(rows).items():
-            self.board.fields[record][name] = replace(fields[name], size=size)
 
     def states(self) -> Mapping[FieldName, FieldState]:
         """Return what the fields that are written are at; one that nobody has written begins where the board says."""
@@ -233,7 +216,7 @@ class RecordBoard:
         author: Identity,
     ) -> None:
         for name, state in states.items():
-            stored = StoredField(record, name, state.version, state.value, state.items, author, self.now)
+            stored = StoredField(record, name, state.version, state.value, state.items, state.size, author, self.now)
             self.changed[record, name] = stored
         self.items += [
             Item(record, each.write.field, each.index, each.write.text, author)
@@ -286,7 +269,7 @@ def asked(clock: Clock, asks: Sequence[RecordAsk], *, alone: bool) -> list[State
     """Return what is asked for `asks` in the round trip of the locks; alone, a record's row is waited for."""
     paths = {ask.record for ask in asks}
     names = {path.record_class for path in paths}
-    perhaps, appends = _perhaps_unclaimed(asks), _appends(asks)
+    perhaps = _perhaps_unclaimed(asks)
     return [
         class_rows.held_asked(names),
         class_rows.versions_asked(names),
@@ -295,27 +278,19 @@ def asked(clock: Clock, asks: Sequence[RecordAsk], *, alone: bool) -> list[State
         records.first_version_asked(),
         now_asked(clock),
         *([leases.asked(perhaps)] if perhaps else []),
-        *([record_fields.append_sizes_asked(appends)] if appends else []),
     ]
 
 
-async def read(tx: Tx, classes: Classes, asks: Sequence[RecordAsk]) -> RecordBoard:
-    """Return the board of `asks`, from the answers to `asked`; a class that is not known yet is read."""
+async def read(tx: Tx, classes: Classes) -> RecordBoard:
+    """Return the board of a transaction, from the answers to `asked`; a class that is not known yet is read."""
     _, versions, rows, states, ((first,),), ((now,),), *further = tx.along
-    more = iter(further)
-    claimed = next(more) if _perhaps_unclaimed(asks) else []
-    fields = record_fields.states(states)
-    sizes = record_fields.append_sizes_found(next(more) if _appends(asks) else [])
-    for (record, name), size in sizes.items():
-        known = fields.get(record, {})
-        if name in known:  # else the record is somebody else's, who has made the field since
-            known[name] = replace(known[name], size=size)
+    (claimed,) = further or ([],)
     return RecordBoard(
         tx=tx,
         now=Instant(now),
         classes=await classes.of_versions(tx, versions),
         locked=records.locked(rows),
-        fields=fields,
+        fields=record_fields.states(states),
         first_version=first,
         claimed=frozenset(Resource(row[0]) for row in claimed),
     )
@@ -323,7 +298,3 @@ async def read(tx: Tx, classes: Classes, asks: Sequence[RecordAsk]) -> RecordBoa
 
 def _perhaps_unclaimed(asks: Iterable[RecordAsk]) -> frozenset[Resource]:
     return frozenset().union(*(ask.perhaps_unclaimed for ask in asks))
-
-
-def _appends(asks: Iterable[RecordAsk]) -> list[tuple[RecordPath, FieldName]]:
-    return [append for ask in asks for append in ask.appends]

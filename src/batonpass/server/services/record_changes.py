@@ -30,7 +30,7 @@ async def record_change(store: Store, classes: Classes, ask: RecordAsk) -> Async
     was claimed for the first time meanwhile.
     """
     async with store.write_set([ask.writer], along=record_board.asked(store.clock, [ask], alone=True)) as tx:
-        board = await record_board.read(tx, classes, [ask])
+        board = await record_board.read(tx, classes)
         if board.appeared(ask):
             raise Retry(f"{ask.record}: a task of it was claimed for the first time meanwhile")
         change = board.change(0, ask)

@@ -114,7 +114,7 @@ class RecordWrites:
             along=record_board.asked(self._store.clock, asks, alone=False),
             skip_locked=True,
         ) as tx:
-            board = await record_board.read(tx, self._classes, asks)
+            board = await record_board.read(tx, self._classes)
             await points.areach("batch.locked")
             answers = [_decided(board, position, ask) for position, ask in enumerate(asks)]
             board.hand_over()
@@ -142,8 +142,6 @@ def _decided(board: RecordBoard, position: int, ask: RecordAsk) -> FieldWriteRep
     try:
         change = board.change(position, ask)
         change.require_premises()
-        if change.may_be_full():
-            return ALONE
         states, written = _judged(change)
     except BatonError as refusal:
         return refusal
@@ -153,12 +151,7 @@ def _decided(board: RecordBoard, position: int, ask: RecordAsk) -> FieldWriteRep
 
 async def _recorded(change: RecordChange) -> tuple[LockedRecord, Sequence[Written]]:
     """Write what is asked for, and return the record's row after it and what each write came to."""
-    counted = change.may_be_full()
-    if counted:
-        await change.count()
     states, written = _judged(change)
-    if counted:
-        law.require_room(change.record, {**change.board.fields_of(change.record), **states})
     after = change.board.note(change, await change.row_to_write(), states, written)
     change.board.hand_over()
     return after, written
@@ -168,7 +161,9 @@ def _judged(change: RecordChange) -> tuple[Mapping[FieldName, FieldState], Seque
     """Return the fields that change, as they are then, and what each write came to; raise what refuses one of them."""
     for write in change.ask.writes:
         _require_fitting(law.require_writable(change.kind, change.principal, write), write)
-    return law.applied(change.states(), change.kind, change.ask.writes)
+    states, written = law.applied(change.states(), change.kind, change.ask.writes)
+    law.require_room(change.record, {**change.board.fields_of(change.record), **states})
+    return states, written
 
 
 def _require_fitting(spec: FieldSpec, write: Write) -> None:

@@ -25,7 +25,7 @@ CREATE TABLE records (
 );
 
 -- Registers and appends; a task field is a row of `leases`. `value` is the JSON of a register, `items` the length of an
--- append. A field of a deleted record keeps its version, and nothing else.
+-- append, `size` the bytes of either. A field of a deleted record keeps its version, and nothing else.
 CREATE TABLE record_fields (
     class text COLLATE "C" NOT NULL,
     id text COLLATE "C" NOT NULL,
@@ -33,6 +33,7 @@ CREATE TABLE record_fields (
     version bigint NOT NULL,
     value text,
     items bigint NOT NULL DEFAULT 0,
+    size bigint NOT NULL DEFAULT 0,
     author text COLLATE "C",
     updated_at bigint,
     PRIMARY KEY (class, id, field)

@@ -25,7 +25,7 @@ CREATE TABLE records (
 ) STRICT, WITHOUT ROWID;
 
 -- Registers and appends; a task field is a row of `leases`. `value` is the JSON of a register, `items` the length of an
--- append. A field of a deleted record keeps its version, and nothing else.
+-- append, `size` the bytes of either. A field of a deleted record keeps its version, and nothing else.
 CREATE TABLE record_fields (
     class TEXT NOT NULL,
     id TEXT NOT NULL,
@@ -33,6 +33,7 @@ CREATE TABLE record_fields (
     version INTEGER NOT NULL,
     value TEXT,
     items INTEGER NOT NULL DEFAULT 0,
+    size INTEGER NOT NULL DEFAULT 0,
     author TEXT,
     updated_at INTEGER,
     PRIMARY KEY (class, id, field)

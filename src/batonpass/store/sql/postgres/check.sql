@@ -220,6 +220,20 @@ HAVING f.items <> count(i.n) OR f.items <> coalesce(max(i.n), -1) + 1
 ORDER BY 1
 LIMIT :most::bigint;
 
+-- name: record_sizes(most)
+-- Fields that do not hold as many bytes as they say.
+SELECT path, says, has FROM (
+    SELECT f.class || '/' || f.id || '#' || f.field AS path, f.size AS says,
+        coalesce(octet_length(f.value), 0) + coalesce((
+            SELECT sum(octet_length(i.value)) FROM record_items i
+            WHERE i.class = f.class AND i.id = f.id AND i.field = f.field
+        ), 0) AS has
+    FROM record_fields f
+) AS held
+WHERE says <> has
+ORDER BY path
+LIMIT :most::bigint;
+
 -- name: record_versions(most)
 -- Records, and fields of them, of which history tells a later version or entry than they have.
 SELECT path, what, told, has FROM (

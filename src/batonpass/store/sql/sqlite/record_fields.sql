@@ -1,13 +1,13 @@
 -- name: of(records)
 -- The fields of records. The writer's turn is the lock here.
-SELECT f.class, f.id, f.field, f.version, f.value, f.items, f.author, f.updated_at
+SELECT f.class, f.id, f.field, f.version, f.value, f.items, f.size, f.author, f.updated_at
 FROM json_each(:records) AS w
 JOIN record_fields f ON f.class = w.value ->> 'class' AND f.id = w.value ->> 'id'
 ORDER BY f.class, f.id, f.field;
 
 -- name: states(records)
--- What the fields of records are at, with how long their values are: all that a write is decided by.
-SELECT f.class, f.id, f.field, f.version, f.items, coalesce(length(CAST(f.value AS BLOB)), 0)
+-- What the fields of records are at, with how many bytes they hold: all that a write is decided by.
+SELECT f.class, f.id, f.field, f.version, f.items, f.size
 FROM json_each(:records) AS w
 JOIN record_fields f ON f.class = w.value ->> 'class' AND f.id = w.value ->> 'id';
 
@@ -21,38 +21,22 @@ ORDER BY i.class, i.id, i.field, i.n;
 
 -- name: sizes(records, fields)
 -- How many bytes the values of some fields have, record by record.
-SELECT class, id, sum(bytes) FROM (
-    SELECT f.class, f.id, length(CAST(f.value AS BLOB)) AS bytes
-    FROM json_each(:records) AS w
-    CROSS JOIN json_each(:fields) AS named
-    JOIN record_fields f ON f.class = w.value ->> 'class' AND f.id = w.value ->> 'id' AND f.field = named.value
-    WHERE f.value IS NOT NULL
-    UNION ALL
-    SELECT i.class, i.id, length(CAST(i.value AS BLOB))
-    FROM json_each(:records) AS w
-    CROSS JOIN json_each(:fields) AS named
-    JOIN record_items i ON i.class = w.value ->> 'class' AND i.id = w.value ->> 'id' AND i.field = named.value
-)
-GROUP BY class, id;
-
--- name: append_sizes(appends)
--- How many bytes the items of some appends have.
-SELECT i.class, i.id, i.field, sum(length(CAST(i.value AS BLOB)))
-FROM json_each(:appends) AS w
-JOIN record_items i
-    ON i.class = w.value ->> 'class' AND i.id = w.value ->> 'id' AND i.field = w.value ->> 'field'
-GROUP BY i.class, i.id, i.field;
+SELECT f.class, f.id, sum(f.size)
+FROM json_each(:records) AS w
+CROSS JOIN json_each(:fields) AS named
+JOIN record_fields f ON f.class = w.value ->> 'class' AND f.id = w.value ->> 'id' AND f.field = named.value
+GROUP BY f.class, f.id;
 
 -- name: write(rows)!
 -- Fields as they are now.
-INSERT INTO record_fields (class, id, field, version, value, items, author, updated_at)
+INSERT INTO record_fields (class, id, field, version, value, items, size, author, updated_at)
 SELECT
     value ->> 'class', value ->> 'id', value ->> 'field', value ->> 'version', value ->> 'value', value ->> 'items',
-    value ->> 'author', value ->> 'updated_at'
+    value ->> 'size', value ->> 'author', value ->> 'updated_at'
 FROM json_each(:rows) WHERE true
 ON CONFLICT (class, id, field) DO UPDATE SET
-    version = excluded.version, value = excluded.value, items = excluded.items, author = excluded.author,
-    updated_at = excluded.updated_at;
+    version = excluded.version, value = excluded.value, items = excluded.items, size = excluded.size,
+    author = excluded.author, updated_at = excluded.updated_at;
 
 -- name: add_items(rows)!
 -- Further items of appends.
@@ -64,7 +48,7 @@ FROM json_each(:rows);
 
 -- name: empty(record_class, id)!
 -- Take the values of a deleted record away. Versions rise and stay, so that none is ever given twice (D32).
-UPDATE record_fields SET version = version + 1, value = NULL, items = 0, author = NULL, updated_at = NULL
+UPDATE record_fields SET version = version + 1, value = NULL, items = 0, size = 0, author = NULL, updated_at = NULL
 WHERE class = :record_class AND id = :id;
 
 -- name: remove_items(record_class, id)!
