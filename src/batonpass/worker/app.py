@@ -11,9 +11,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from types import FrameType
 
-from batonpass.worker import proc
+from batonpass.worker import proc, signals
 from batonpass.worker.dispatch.launch import Order
 from batonpass.worker.graph import Graph
 from batonpass.worker.journal import RunRecord
@@ -65,14 +64,10 @@ def _located(command: tuple[str, ...], folder: Path) -> tuple[str, ...]:
 
 @contextmanager
 def _signals(stopping: threading.Event, interrupted: threading.Event) -> Iterator[None]:
-    """Turn SIGINT and SIGTERM into: take nothing more, then stop the run, then give up; SIGHUP into the second.
-
-    A handler runs between any two steps of the program, perhaps in the middle
-    of a line being printed: it leaves a mark and says nothing.
-    """
+    """Turn SIGINT and SIGTERM into: take nothing more, then stop the run, then give up; SIGHUP into the second."""
     count = 0
 
-    def handle(number: int, _: FrameType | None) -> None:
+    def told(number: int) -> None:
         nonlocal count
         # A terminal that goes away may say so twice, and is never a reason to leave a run unsettled.
         count = max(count, 2) if number == signal.SIGHUP else count + 1
@@ -82,17 +77,8 @@ def _signals(stopping: threading.Event, interrupted: threading.Event) -> Iterato
         if count > 2:  # noqa: PLR2004
             raise KeyboardInterrupt
 
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    if before[signal.SIGHUP] is signal.SIG_IGN:
-        # Whoever started us with nohup wants the work to outlive the terminal.
-        del before[signal.SIGHUP]
-    for number in before:
-        signal.signal(number, handle)
-    try:
+    with signals.heard(told):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _now() -> datetime:

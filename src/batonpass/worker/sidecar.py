@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import tempfile
 import threading
 import time
@@ -30,7 +29,6 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from types import FrameType
 from typing import IO, Final
 
 import msgspec
@@ -42,7 +40,7 @@ from batonpass.core.errors import BatonError, LeaseLost
 from batonpass.core.points import reach
 from batonpass.core.records import FieldKind, FieldName
 from batonpass.wire.records import FieldBody
-from batonpass.worker import environment, proc
+from batonpass.worker import environment, proc, signals
 from batonpass.worker.errors import LaunchRefused
 from batonpass.worker.holding import Holding, Wanted, take
 from batonpass.worker.printed import Printed
@@ -347,21 +345,12 @@ def _signals(told_to_end: threading.Event) -> Iterator[None]:
     """
     count = 0
 
-    def handle(_: int, __: FrameType | None) -> None:
+    def told(_: int) -> None:
         nonlocal count
         count += 1
         told_to_end.set()
         if count == 2:  # noqa: PLR2004 — the second
             raise KeyboardInterrupt
 
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    if before[signal.SIGHUP] is signal.SIG_IGN:
-        # Whoever started us with nohup wants the work to outlive the terminal.
-        del before[signal.SIGHUP]
-    for number in before:
-        signal.signal(number, handle)
-    try:
+    with signals.heard(told):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
