@@ -244,9 +244,9 @@ class CountedStore:
         return getattr(self._store, name)
 
     @asynccontextmanager
-    async def read(self) -> AsyncIterator[Reader]:
+    async def glance(self) -> AsyncIterator[Reader]:
         self.reads += 1
-        async with self._store.read() as tx:
+        async with self._store.glance() as tx:
             yield tx
         self.reached.set()
         await self.gate.wait()

@@ -23,6 +23,7 @@ def test_an_agents_token_says_whose_agent_it_is_and_for_which_session_and_run() 
     )
 
     assert msgspec.to_builtins(me_reply(agent)) == {
+        "identity": "agent:agent-build",
         "person": "person-ada",
         "name": "Ada",
         "email": "ada@x",
@@ -40,6 +41,7 @@ def test_a_key_is_bound_to_no_person() -> None:
     key = Principal(HolderId("apikey:ci"), Kind.KEY, "ci", TokenHash("a" * 64), read_only=True)
 
     assert msgspec.to_builtins(me_reply(key)) == {
+        "identity": "apikey:ci",
         "person": None,
         "name": "ci",
         "email": "",
