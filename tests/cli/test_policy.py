@@ -72,9 +72,9 @@ def test_what_is_running_is_told_for_people_and_for_programs(baton: Baton) -> No
 def test_whose_token_is_used_is_told_for_people(baton: Baton) -> None:
     assert baton.ok("whoami").out.splitlines() == [
         "person    person-ada-reader",
-        "identity  person:person-ada-reader",
         "name      Ada Reader",
         "email     ada@example.org",
+        "identity  person:person-ada-reader",
         "admin     yes",
         "scope     write",
     ]
