@@ -42,18 +42,14 @@ class SharedCluster:
         node.workerinput[_SOCKET_DIR] = str(self.cluster.socket_dir)
 
 
-class Workers:
-    """How many processes run tests for `-n auto`."""
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_xdist_auto_num_workers(self) -> int:
-        """Two a core: about half of the time a test waits for a disk, or for the programs it has started."""
-        return 2 * (os.cpu_count() or 1)
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Two processes a core: about half of its time a test waits for a disk, or for the programs it has started."""
+    return 2 * (os.cpu_count() or 1)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(SharedCluster())
-    config.pluginmanager.register(Workers())
 
 
 @pytest.fixture
