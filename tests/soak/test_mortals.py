@@ -62,6 +62,12 @@ async def lapses(url: str, ids: list[str]) -> set[int]:
         await store.close()
 
 
+def overtaken(wrong: tuple[str, int, object]) -> bool:
+    """Whether it is a release that came after its minute: the clock was moved while its holder was at work."""
+    what, status, told = wrong
+    return (what, status) == ("release", 409) and "'code': 'lease_lost'" in str(told)
+
+
 async def survive(crowd: Crowd, many: int, over: asyncio.Event) -> None:
     pollers = [crowd.poller(number) for number in range(many)]
     for poller in pollers:
@@ -100,7 +106,7 @@ async def test_h5_what_pollers_leave_who_die_at_random_is_with_nobody_for_a_minu
     tenures = tenures_of(events)
     left = [tenure for tenure in tenures if tenure.ended is not None and not tenure.released]
     say(f"{doomed.deaths}; {len(tenures)} tenures, {len(left)} of them left by the dead and taken on")
-    assert crowd.diary.wrong == []
+    assert [one for one in crowd.diary.wrong if clock is None or not overtaken(one)] == []
     assert len(left) > 0, "nobody died with an item in hand"
     assert min(tenure.lasted_s for tenure in left) >= MINUTE_S, "nobody lost an item to somebody before its time"
     assert taken == items, "a minute after the last could be given to one of the dead, each is there again"
