@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Final, LiteralString
 
 import psycopg
@@ -13,7 +13,7 @@ import pytest
 from batonpass.core.ids import NodeId
 from batonpass.store import events
 from batonpass.store.base import SYSTEM, Fences, Store
-from batonpass.store.bell import LOOK_DEAF_S, LOOK_S
+from batonpass.store.bell import LOOK_DEAF_S, LOOK_S, Bell
 from batonpass.store.open import open_store
 from batonpass.store.postgres_bell import LISTEN, NOTIFY
 from batonpass.testing.points import held
@@ -121,3 +121,39 @@ async def test_a_connection_that_was_lost_is_made_anew_for_the_next_notice(postg
             await happen(other)
             while not told.is_set():
                 await happen(other)
+
+
+class HardOfHearing(Bell):
+    """Takes its first cancellation for the end of a wait, as a driver may, and goes on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.began, self.over = asyncio.Event(), asyncio.Event()
+
+    async def _listen(self) -> None:
+        self.began.set()
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.over.set()
+
+
+async def test_a_listener_that_lost_its_cancellation_is_over_when_the_bell_is_closed() -> None:
+    bell = HardOfHearing()
+    with bell.heard(lambda: None):
+        await bell.began.wait()
+
+        await bell.close()
+
+        assert bell.over.is_set()
+
+
+async def test_a_listener_that_lost_its_cancellation_goes_when_nobody_hears_any_more() -> None:
+    bell = HardOfHearing()
+    with bell.heard(lambda: None):
+        await bell.began.wait()
+
+    await asyncio.wait_for(bell.over.wait(), 10)
+    await bell.close()

@@ -11,7 +11,7 @@ Nothing runs while nobody listens, but for the telling of other processes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -21,6 +21,8 @@ LOOK_S: Final = 1.0
 """How long a listener trusts silence, in seconds."""
 LOOK_DEAF_S: Final = 0.05
 """The same where other processes can't be heard."""
+CANCEL_AGAIN_S: Final = 0.05
+"""After so long a task that was cancelled, and goes on, is cancelled again."""
 
 
 class Bell:
@@ -54,6 +56,7 @@ class Bell:
             if not self._hearers and self._listening is not None:
                 self._listening.cancel()
                 self._keep(self._listening)
+                self._keep(asyncio.create_task(ended([self._listening]), name="end listening"))
                 self._listening = None
 
     def when_closed(self, action: Heard) -> None:
@@ -67,9 +70,7 @@ class Bell:
         self._closers.clear()
         listening = [self._listening] if self._listening is not None else []
         self._listening = None
-        for task in [*listening, *self._tasks]:
-            task.cancel()
-        await asyncio.gather(*listening, *self._tasks, return_exceptions=True)
+        await ended([*listening, *self._tasks])
 
     async def _listen(self) -> None:
         """Call `_call` whenever another process has committed events, until cancelled."""
@@ -82,3 +83,16 @@ class Bell:
         """Hold on to a task until it is done: the event loop alone would forget it."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+async def ended(tasks: Collection[asyncio.Task[None]]) -> None:
+    """Cancel `tasks` until all of them are over.
+
+    Once may not do: before Python 3.12 `asyncio.wait_for`, by which the driver
+    waits, loses a cancellation that comes together with what it waits for.
+    """
+    while going := {task for task in tasks if not task.done()}:
+        for task in going:
+            task.cancel()
+        await asyncio.wait(going, timeout=CANCEL_AGAIN_S)
+    await asyncio.gather(*tasks, return_exceptions=True)
