@@ -8,7 +8,7 @@ from batonpass.core.class_changes import Difference, differences, moves_fields, 
 from batonpass.core.class_documents import document_of, parse_class, parse_lease_s
 from batonpass.core.class_rules import CAP_DEFAULT
 from batonpass.core.classes import FieldUse, RecordClass
-from batonpass.core.errors import Conflict
+from batonpass.core.errors import Conflict, Invalid
 from batonpass.core.records import FieldKind, FieldName, Identity
 
 MILL = Identity("agent:agent-mill")
@@ -201,3 +201,20 @@ def test_the_canonical_document_is_a_fixed_point() -> None:
     }
 
     assert document_of(parse_class(document, check_schema=lambda _: ())) == document
+
+
+def test_a_document_that_is_nested_without_end_is_refused() -> None:
+    deep: object = 1
+    for _ in range(100_000):
+        deep = [deep]
+
+    with pytest.raises(Invalid, match="nested too deeply"):
+        class_of(status={"type": "register", "schema": {"const": deep}})
+
+
+def test_a_field_that_is_wrong_itself_is_not_unknown_to_the_roles_as_well() -> None:
+    with pytest.raises(Invalid) as refusal:
+        class_of({"all": {"identities": ["agent:*"], "read": ["status"]}}, status={"type": "shelf"})
+
+    assert len(refusal.value.details) == 1
+    assert "shelf" in refusal.value.details[0]

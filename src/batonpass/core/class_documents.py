@@ -20,7 +20,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, assert_never
 
 from batonpass.core import class_schemas
 from batonpass.core.class_rules import (
@@ -215,6 +215,8 @@ class _Reading:
                 return FieldSpec(kind, cap=self._cap(spec[own], where))
             case FieldKind.TASK:
                 return FieldSpec(kind, lease_s=self._lease_s(spec[own], where))
+            case _:
+                assert_never(kind)
 
     def _kind(self, spec: Mapping[str, object], where: str) -> FieldKind | None:
         given = spec.get("type")

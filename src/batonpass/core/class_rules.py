@@ -87,4 +87,8 @@ class Findings:
     def raise_any(self) -> None:
         """Raise `Invalid` with every finding in `details`, if there is one."""
         if self.lines:
-            raise Invalid(self.summary(), details=self.told(), field="class")
+            raise self.refusal()
+
+    def refusal(self) -> Invalid:
+        """Return the refusal with every finding, of which there is at least one."""
+        return Invalid(self.summary(), details=self.told(), field="class")

@@ -43,8 +43,7 @@ def read_document(raw: bytes, *, file: str) -> Document:
     try:
         return reading.document(raw)
     except _Stop:
-        reading.findings.raise_any()
-        raise AssertionError("whoever stops has said why") from None
+        raise reading.findings.refusal() from None
 
 
 def write_document(document: Mapping[str, object]) -> str:
