@@ -21,9 +21,10 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Final
 
+from batonpass.client.blocks import handed_back
 from batonpass.client.client import Client
 from batonpass.client.heartbeat import Heartbeat, Lost, boottime
-from batonpass.core.errors import BatonError, LeaseLost
+from batonpass.core.errors import LeaseLost
 from batonpass.core.ids import Fence, NodeId, Resource
 from batonpass.wire.leases import LeaseReply
 
@@ -128,22 +129,8 @@ def held(
     with Heartbeat(client, on_lost=on_lost, clock=clock) as heartbeat:
         lease = HeldLease(client, reply, heartbeat, acquired=acquired)
         heartbeat.keep(lease.fence, expires_in_ms=reply.expires_in_ms, sent_at_s=sent_at_s)
-        try:
+        with handed_back(lease, heartbeat, f"the lease on {node}"):
             yield lease
-        except BaseException as error:
-            if heartbeat.is_inherited:
-                raise
-            heartbeat.stop()
-            _release_after(error, lease)
-            raise
-        if heartbeat.is_inherited:
-            return
-        # While the heartbeat can still ask: a process that slept through the window has noticed nothing.
-        lease.check_at_end()
-        heartbeat.stop()
-    if lease.lost is not None:
-        raise lease.lost.error()
-    lease.release()
 
 
 def began(reply: LeaseReply, *, nonce: str, elapsed_s: float) -> bool:
@@ -160,13 +147,3 @@ def began(reply: LeaseReply, *, nonce: str, elapsed_s: float) -> bool:
     ran_at_ms = reply.lease.expires - reply.expires_in_ms
     claimed_at_ms = datetime.fromisoformat(reply.lease.claimed_at).timestamp() * 1000
     return ran_at_ms - claimed_at_ms <= elapsed_s * 1000 + ROUNDING_MS
-
-
-def _release_after(error: BaseException, lease: HeldLease) -> None:
-    """Hand back what the failed block held; that this fails too is a note on its error and not the error."""
-    if lease.lost is not None:
-        return
-    try:
-        lease.release()
-    except BatonError as refusal:
-        error.add_note(f"and the lease on {lease.node} was not handed back, it will lapse: {refusal.message}")

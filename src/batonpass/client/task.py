@@ -31,13 +31,14 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from batonpass.client import record_calls
+from batonpass.client.blocks import handed_back
 from batonpass.client.calls import Call
 from batonpass.client.checkpoint import CheckpointField, checkpoint_field
 from batonpass.client.client import Client
 from batonpass.client.heartbeat import Heartbeat, Lost, boottime
 from batonpass.client.records import Record, record_of
 from batonpass.client.renewals import OneTask, why_over
-from batonpass.core.errors import BatonError, Invalid, LeaseLost, StalePremise
+from batonpass.core.errors import Invalid, LeaseLost, StalePremise
 from batonpass.core.ids import Fence
 from batonpass.core.premises import FENCE, Premise
 from batonpass.core.records import FieldName, RecordPath, parse_field_name, parse_record_path
@@ -239,49 +240,38 @@ def held(
         checkpoint = checkpoint_field(client, path.record_class, checkpoint)
     sent_at_s = clock()
     claim = client.send(record_calls.claim(path, name, lease_s=lease_s))
-    renewing = OneTask(claim, lease_s=lease_s)
-    loss = Loss()
+    task = kept(
+        client, path, claim, lease_s=lease_s, sent_at_s=sent_at_s, checkpoint=checkpoint, on_lost=on_lost, clock=clock
+    )
+    begun = False
+    what = f"{task.path} {task.field}"
+    with task.heartbeat, handed_back(task, task.heartbeat, what, is_left=lambda: begun and leave_on_error):
+        task.read()  # after the claim: whatever a former holder could still write, it has written
+        begun = True
+        yield task
+
+
+def kept(
+    client: Client,
+    path: RecordPath,
+    claim: TaskReply,
+    *,
+    lease_s: int | None,
+    sent_at_s: float,
+    checkpoint: CheckpointField | None = None,
+    on_lost: Callable[[Lost], None] | None = None,
+    clock: Callable[[], float] = boottime,
+) -> HeldTask:
+    """Return the task of a `claim` that was first sent at `sent_at_s`; it is kept once its heartbeat is started."""
+    assert claim.expires_in_ms is not None, claim
+    renewing, loss = OneTask(claim, lease_s=lease_s), Loss()
 
     def lost(what: Lost) -> None:
         loss.give()
         if on_lost is not None:
             on_lost(what)
 
-    with Heartbeat(client, renewing=renewing, on_lost=lost, clock=clock) as heartbeat:
-        heartbeat.keep(Fence(path.task(name), claim.epoch), expires_in_ms=_granted_ms(claim), sent_at_s=sent_at_s)
-        task = HeldTask(client, path, renewing=renewing, heartbeat=heartbeat, loss=loss, checkpoint=checkpoint)
-        begun = False
-        try:
-            task.read()  # after the claim: whatever a former holder could still write, it has written
-            begun = True
-            yield task
-        except BaseException as error:
-            if heartbeat.is_inherited:
-                raise
-            heartbeat.stop()
-            if not begun or not leave_on_error:
-                _release_after(error, task)
-            raise
-        if heartbeat.is_inherited:
-            return
-        # While the heartbeat can still ask: a process that slept through the window has noticed nothing.
-        task.check_at_end()
-        heartbeat.stop()
-    if task.lost is not None:
-        raise task.lost.error()
-    task.release()
-
-
-def _granted_ms(claim: TaskReply) -> int:
-    assert claim.expires_in_ms is not None, claim
-    return claim.expires_in_ms
-
-
-def _release_after(error: BaseException, task: HeldTask) -> None:
-    """Hand back what the failed block held; that this fails too is a note on its error and not the error."""
-    if task.lost is not None:
-        return
-    try:
-        task.release()
-    except BatonError as refusal:
-        error.add_note(f"and {task.path} {task.field} was not handed back, it will lapse: {refusal.message}")
+    heartbeat = Heartbeat(client, renewing=renewing, on_lost=lost, clock=clock)
+    task = HeldTask(client, path, renewing=renewing, heartbeat=heartbeat, loss=loss, checkpoint=checkpoint)
+    heartbeat.keep(task.fence, expires_in_ms=claim.expires_in_ms, sent_at_s=sent_at_s)
+    return task

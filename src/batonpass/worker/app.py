@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 import time
@@ -10,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 from batonpass.worker import proc, signals
 from batonpass.worker.dispatch.launch import Order
@@ -36,7 +34,7 @@ def run_once(
     here; errors of the server are raised as they come.
     """
     order = replace(
-        order, command=_located(order.command, order.folder), adopts=owns_process and proc.become_subreaper()
+        order, command=proc.located(order.command, order.folder), adopts=owns_process and proc.become_subreaper()
     )
     interrupted, stopping = threading.Event(), threading.Event()
     worker = Worker(
@@ -53,13 +51,6 @@ def run_once(
         return tick(worker)
     with _signals(stopping, interrupted):
         return tick(worker)
-
-
-def _located(command: tuple[str, ...], folder: Path) -> tuple[str, ...]:
-    """Return the command with a relative path made whole: it is run in a worktree, not where it was typed."""
-    if not command or os.sep not in command[0]:
-        return command
-    return (os.path.normpath(folder / command[0]), *command[1:])
 
 
 @contextmanager

@@ -16,9 +16,8 @@ from typing import Final
 from batonpass.client import record_calls
 from batonpass.client.checkpoint import CheckpointField
 from batonpass.client.client import Client
-from batonpass.client.heartbeat import Heartbeat, boottime
-from batonpass.client.renewals import OneTask
-from batonpass.client.task import HeldTask, Loss
+from batonpass.client.heartbeat import boottime
+from batonpass.client.task import HeldTask, kept
 from batonpass.core.errors import AlreadyClaimed, BatonError, Conflict, Unavailable
 from batonpass.core.ids import AgentId, Fence, HolderId
 from batonpass.core.points import reach
@@ -83,15 +82,17 @@ def take(
 ) -> Holding:
     """Claim the task and keep it alive; `AlreadyClaimed` names who has it when it did not come free in time."""
     taken = _take_in_time(client, wanted, _launching_agent(client), pause)
-    claim = taken.claim
-    renewing, loss = OneTask(claim, lease_s=wanted.lease_s), Loss()
-    heartbeat = Heartbeat(client, renewing=renewing, on_lost=lambda _: loss.give())
-    task = HeldTask(client, wanted.record, renewing=renewing, heartbeat=heartbeat, loss=loss, checkpoint=checkpoint)
-    assert claim.expires_in_ms is not None, claim
-    heartbeat.keep(task.fence, expires_in_ms=claim.expires_in_ms, sent_at_s=taken.sent_at_s)
-    heartbeat.start()
+    task = kept(
+        client,
+        wanted.record,
+        taken.claim,
+        lease_s=wanted.lease_s,
+        sent_at_s=taken.sent_at_s,
+        checkpoint=checkpoint,
+    )
+    task.heartbeat.start()
     reach("task.taken")
-    return Holding(client, task, claim, taken.agent, taken.token)
+    return Holding(client, task, taken.claim, taken.agent, taken.token)
 
 
 @dataclass(frozen=True, slots=True)

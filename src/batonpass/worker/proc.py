@@ -111,6 +111,13 @@ def is_alive(identity: Identity) -> bool:
     return identify(identity.pid) == identity
 
 
+def located(command: tuple[str, ...], folder: Path) -> tuple[str, ...]:
+    """Return the command with a path relative to `folder` made whole, so that it can be run anywhere."""
+    if not command or os.sep not in command[0]:
+        return command
+    return (os.path.normpath(folder / command[0]), *command[1:])
+
+
 def become_subreaper() -> bool:
     """Ask the kernel to hand orphaned descendants to this process; False where it can't.
 

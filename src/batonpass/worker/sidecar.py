@@ -18,7 +18,6 @@ very tenure at most (D2a): once somebody takes over it can't write that way eith
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 import threading
@@ -312,12 +311,10 @@ class _Run:
 
 def _runnable(errand: Errand, world: World) -> tuple[str, ...]:
     """Return the command with a relative path made whole; refuse before the claim what could not be started after."""
-    name = errand.command[0]
-    if os.sep in name:
-        name = os.path.normpath(errand.folder / name)
-    if shutil.which(name, path=environment.plain(world.inherited).get("PATH")) is None:
+    command = proc.located(errand.command, errand.folder)
+    if shutil.which(command[0], path=environment.plain(world.inherited).get("PATH")) is None:
         raise LaunchRefused(f"{errand.command[0]} is not a command that can be run here; is it installed, and on PATH?")
-    return (name, *errand.command[1:])
+    return command
 
 
 def _last_checkpoint(record: Record, field: CheckpointField | None) -> msgspec.Raw | None:
