@@ -258,3 +258,9 @@ def retried(method: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
             await asyncio.sleep(random.uniform(0, RETRY_PAUSE_S * tries))  # noqa: S311 — no secret
 
     return run
+
+
+def retrieved(future: asyncio.Future[Any]) -> None:
+    """Mark a failure as seen even when all who waited for it have gone: the callback of a future that is shared."""
+    if not future.cancelled():
+        future.exception()

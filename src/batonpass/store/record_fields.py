@@ -1,4 +1,4 @@
-"""The rows of registers and appends, and the items of appends; of a task, who last claimed or gave it back.
+"""The rows of registers and appends, and the items of appends.
 
 They are their record's: whoever writes them has locked its row (D44). What a
 task is at stands in `store.leases` alone.

@@ -89,16 +89,6 @@ def found(rows: Sequence[Row]) -> dict[RecordPath, Record]:
     return {record.path: record for record in (Record(parse_key(row), *row[2:]) for row in rows)}
 
 
-def versions_asked(record: RecordPath, fields: Iterable[FieldName]) -> Statement:
-    """Ask for the versions of some registers and appends of a record, its row locked; see `versions`."""
-    return q("records.versions", record_class=record.record_class, id=record.id, fields=as_json(sorted(fields)))
-
-
-def versions(rows: Sequence[Row]) -> dict[FieldName, int]:
-    """Return the answer to `versions_asked`; a field nobody has written is not in it."""
-    return {FieldName(name): version for name, version in rows}
-
-
 # --- lists -------------------------------------------------------------------------------------------------------
 
 

@@ -43,7 +43,7 @@ from batonpass.core.identity import Principal
 from batonpass.core.ids import Instant, Resource
 from batonpass.core.leases import LockedLease
 from batonpass.store import queries
-from batonpass.store.base import Fences, Reader, Row, Statement, Tx, Writer, now_asked
+from batonpass.store.base import Fences, Reader, Row, Statement, Tx, Writer, now_asked, retrieved
 from batonpass.store.bell import Bell
 from batonpass.store.fences import lock_and_compare, refuse_broken
 from batonpass.store.longreads import LongReads
@@ -378,7 +378,7 @@ class SqliteStore:
     async def _run_groups(self) -> None:
         while self._waiting:
             group = _Group(asyncio.get_running_loop().create_future())
-            group.settled.add_done_callback(_retrieved)
+            group.settled.add_done_callback(retrieved)
             try:
                 await self._open_group()
             except Exception as error:  # noqa: BLE001  # whatever it is, those who wait must hear of it
@@ -596,12 +596,6 @@ def translated(error: Exception) -> Exception:
 
 def _open_lock(path: Path, name: str) -> int:
     return os.open(path.with_name(f"{path.name}.{name}"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-
-
-def _retrieved(future: asyncio.Future[None]) -> None:
-    """Mark the exception of a group as seen even when every member was cancelled."""
-    if not future.cancelled():
-        future.exception()
 
 
 _PASSING: Final = {

@@ -16,6 +16,7 @@ from batonpass.core.errors import Invalid, NotFound
 from batonpass.core.identity import Principal
 from batonpass.core.ids import NodeId, Resource
 from batonpass.core.nodes import BODY_BYTES_MAX, Authored, Node
+from batonpass.core.records import is_of_record
 from batonpass.server.services.change import Change
 from batonpass.server.services.editor import Deed, Editor, Step
 from batonpass.store import filing
@@ -72,7 +73,7 @@ async def at_work(change: Change) -> NodeId | None:
     """Return the node that the caller is at work on: its run's, else the one it holds for its token's session."""
     by = change.caller.principal
     if by.run is not None:
-        return None if by.run.resource.startswith("record:") else NodeId(by.run.resource)
+        return None if is_of_record(by.run.resource) else NodeId(by.run.resource)
     if by.session is None:
         return None
     return await filing.at_work(change.tx, by.id, session=by.session, now=change.now)

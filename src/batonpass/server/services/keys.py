@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import functools
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from batonpass.core.clock import iso
-from batonpass.core.errors import Conflict, NotFound
 from batonpass.core.identity import Principal
 from batonpass.core.ids import Instant, TokenHash
 from batonpass.core.keys import ApiKey, KeyName, parse_key_name, prefix_unless_named, replaced_by_mint
@@ -29,7 +29,7 @@ from batonpass.core.tokens import (
 )
 from batonpass.server.services.change import Caller, Replayed, change
 from batonpass.server.services.principals import Principals, require_admin, require_current
-from batonpass.server.services.tokens import Entropy, Kept, minted_before
+from batonpass.server.services.tokens import Entropy, Kept, minted_before, the_one
 from batonpass.store import keys
 from batonpass.store.base import SYSTEM, Fences, Reader, Store, Tx, retried
 from batonpass.wire import keys as wire
@@ -166,13 +166,8 @@ async def _named(tx: Reader, which: str) -> ApiKey:
     return live[0] if live else _the_one(await keys.beginning(tx, prefix_unless_named(which), most=2), which)
 
 
-def _the_one(found: list[ApiKey], prefix: str) -> ApiKey:
-    """Return the key a prefix names: one not revoked, else one revoked before; raise when it names none or two."""
-    if not found:
-        raise NotFound(f"there is no such key {prefix}", field="key")
-    if len(found) > 1 and found[1].revoked_at is None:
-        raise Conflict(f"{prefix} begins more than one key's hash; give more of its digits")
-    return found[0]
+def _the_one(found: Sequence[ApiKey], prefix: str) -> ApiKey:
+    return the_one(found, prefix, what="key", field="key")
 
 
 def key_reply(minted: MintedKey) -> wire.KeyReply:

@@ -14,6 +14,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping
 from typing import Generic, TypeVar
 
+from batonpass.store.base import retrieved
+
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
@@ -36,7 +38,7 @@ class Looks(Generic[K, V]):
             # A task begins in the next turn of the loop: whoever was woken in the same one comes along.
             self._asked = set()
             self._look = asyncio.create_task(self._next(self._asked, after=self._look), name="look for those who wait")
-            self._look.add_done_callback(_retrieved)
+            self._look.add_done_callback(retrieved)
         self._asked.update(keys)
         # Shielded: one caller that hangs up must not fail the others.
         return await asyncio.shield(self._look)
@@ -46,9 +48,3 @@ class Looks(Generic[K, V]):
             await asyncio.wait([after])
         self._asked = None
         return await self._read(frozenset(asked))
-
-
-def _retrieved(look: asyncio.Task[Mapping[K, V]]) -> None:
-    """Let nobody complain of a failure that all who asked have gone away from."""
-    if not look.cancelled():
-        look.exception()

@@ -36,7 +36,7 @@ from batonpass.core.service_accounts import ServiceAccount, is_jwt
 from batonpass.core.tokens import Scope, Secret, hash_of, is_of_key, well_formed
 from batonpass.server.services.service_accounts import ServiceAccounts
 from batonpass.store import keys, tokens
-from batonpass.store.base import Store, Tx, now_asked
+from batonpass.store.base import Store, Tx, now_asked, retrieved
 from batonpass.store.tokens import KnownToken
 
 REMEMBERED_S_MAX: Final = 5.0
@@ -106,7 +106,7 @@ class Principals:
         looking = self._looking.get(token)
         if looking is None:
             looking = self._looking[token] = asyncio.create_task(self._look_up(token, find), name="look up a token")
-            looking.add_done_callback(_retrieved)
+            looking.add_done_callback(retrieved)
         # Shielded: one caller that hangs up must not fail the others.
         return await asyncio.shield(looking)
 
@@ -230,9 +230,3 @@ async def require_current(tx: Tx, now: Instant, *, changing: Iterable[TokenHash]
     if known is None or not known.token.valid(now):
         raise Unauthorized(UNKNOWN)
     return principal_of(known)
-
-
-def _retrieved(task: asyncio.Task[Principal]) -> None:
-    """Mark a failure as seen even when everybody who waited for it has gone."""
-    if not task.cancelled():
-        task.exception()

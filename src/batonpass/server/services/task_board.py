@@ -27,12 +27,12 @@ from batonpass.core.ids import Instant, Resource
 from batonpass.core.leases import Granted, Happened, LockedLease, Verb
 from batonpass.core.policy import Policy
 from batonpass.core.premises import BasedOn, broken_among, stale_premise
-from batonpass.core.record_writes import require_claimable, require_may_name
+from batonpass.core.record_writes import FieldState, require_claimable, require_may_name
 from batonpass.core.records import LEASE_S_MAX, ClassName, FieldName, RecordPath, identity_of, task_of
 from batonpass.core.values import value
 from batonpass.server.services.asks import Ask
 from batonpass.server.services.classes import Classes, require_class
-from batonpass.store import classes, leases, records
+from batonpass.store import classes, leases, record_fields, records
 from batonpass.store.base import Retry, Row, Statement, Tx
 from batonpass.store.records import LockedRecord, LogEntry
 
@@ -59,8 +59,8 @@ class TaskBoard:
 
     classes: Mapping[ClassName, tuple[RecordClass, int]] = field(default_factory=dict)
     before: dict[RecordPath, LockedRecord] = field(default_factory=dict)
-    versions: dict[Resource, dict[FieldName, int]] = field(default_factory=dict)
-    """What the registers and appends that an ask names as premises are at; a set has one ask of a resource."""
+    fields: Mapping[RecordPath, Mapping[FieldName, FieldState]] = field(default_factory=dict)
+    """What the registers and appends are at of the records of which an ask names some as premises."""
     alone: bool = False
     rows: dict[RecordPath, LockedRecord] = field(default_factory=dict)
     entries: list[LogEntry] = field(default_factory=list)
@@ -96,7 +96,7 @@ class TaskBoard:
         based_on = ask.fences.based_on
         if based_on is None:
             return None
-        versions = self.versions.get(ask.request.resource, {})
+        versions = {name: state.version for name, state in self.fields.get(based_on.record, {}).items()}
         broken = broken_among(based_on, leases=held, versions=versions, principal=ask.request.principal)
         return stale_premise(broken) if broken else None
 
@@ -131,12 +131,13 @@ def asked(tasks: Sequence[Ask], *, alone: bool) -> list[Statement]:
     paths = {task_of(ask.request.resource)[0] for ask in tasks}
     names = {path.record_class for path in paths}
     makes = alone and any(ask.makes for ask in tasks)
+    named = _named(tasks)
     return [
         classes.held_asked(names),
         classes.versions_asked(names),
         *([records.created_asked(paths)] if makes else []),
         records.locked_asked(paths, skip_locked=not alone),
-        *(statement for _, based_on in _premises(tasks) for statement in _premises_asked(based_on)),
+        *(_named_asked(named) if named else []),
     ]
 
 
@@ -148,35 +149,31 @@ async def read(
     Raises `Retry` if a task that a premise names was claimed for the first
     time after its lease row was looked for, and found missing.
     """
-    head = len(answers) - sum(len(_premises_asked(based_on)) for _, based_on in _premises(tasks))
-    said = iter(answers[head:])
-    versions = {}
-    for resource, _ in _premises(tasks):
-        versions[resource], standing = records.versions(next(said)), next(said)
-        if alone and any(row[0] not in tx.locked for row in standing):
-            raise Retry(f"{resource}: a task it is based on was claimed for the first time meanwhile")
+    *first, states, standing = answers if _named(tasks) else (*answers, [], [])
+    if alone and any(row[0] not in tx.locked for row in standing):
+        raise Retry(f"{tasks[0].request.resource}: a task it is based on was claimed for the first time meanwhile")
     return TaskBoard(
-        classes=await found.of_versions(tx, answers[1]),
-        before=records.locked(answers[head - 1]),
-        versions=versions,
+        classes=await found.of_versions(tx, first[1]),
+        before=records.locked(first[-1]),
+        fields=record_fields.states(states),
         alone=alone,
     )
 
 
-def _premises(tasks: Sequence[Ask]) -> list[tuple[Resource, BasedOn]]:
-    """Return the premises of those that name what may be a register, by what is asked for."""
-    named = [(ask.request.resource, ask.fences.based_on) for ask in tasks]
-    return [(resource, based_on) for resource, based_on in named if based_on is not None and based_on.read_fields(())]
+def _named(tasks: Sequence[Ask]) -> list[BasedOn]:
+    """Return the premises among which some name what may be a register."""
+    named = [ask.fences.based_on for ask in tasks]
+    return [based_on for based_on in named if based_on is not None and based_on.read_fields(())]
 
 
-def _premises_asked(based_on: BasedOn) -> tuple[Statement, Statement]:
-    """Ask what `based_on` is compared with besides locked leases, and which leases there are under the record's lock.
+def _named_asked(named: Sequence[BasedOn]) -> tuple[Statement, Statement]:
+    """Ask what premises are compared with besides locked leases, and which leases there are under the records' locks.
 
     A task has no row before its first claim, so there may be one by now; who makes one locks the record after it.
     """
     return (
-        records.versions_asked(based_on.record, based_on.read_fields(())),
-        leases.asked(based_on.resources),
+        record_fields.states_asked(based_on.record for based_on in named),
+        leases.asked(frozenset().union(*(based_on.resources for based_on in named))),
     )
 
 

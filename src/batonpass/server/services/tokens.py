@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import functools
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Protocol, TypeVar
 
 import msgspec
 
@@ -211,7 +211,7 @@ class Tokens:
         self, caller: Caller, person: PersonId | None, prefix: str, *, may: Callable[[Principal], object]
     ) -> wire.RevokeReply | Replayed:
         async with self._store.read() as tx:
-            target = _the_one(await tokens.persons_beginning(tx, person, prefix, most=2), prefix)
+            target = the_one(await tokens.persons_beginning(tx, person, prefix, most=2), prefix)
         return await self._revoke(caller, target, may=may)
 
     async def revoke_agents(self, caller: Caller, agent_id: AgentId, prefix: str) -> wire.RevokeReply | Replayed:
@@ -219,7 +219,7 @@ class Tokens:
         require_minter(caller.principal)
         async with self._store.read() as tx:
             agent = await _require_managed(tx, agent_id, caller.principal, runs=True)
-            target = _the_one(await tokens.agents_beginning(tx, agent.id, prefix, most=2), prefix)
+            target = the_one(await tokens.agents_beginning(tx, agent.id, prefix, most=2), prefix)
         may = functools.partial(_require_may_end, agent, target)
         may(caller.principal)
         return await self._revoke(caller, target, may=may)
@@ -402,12 +402,24 @@ def minted_before(made: Change) -> frozenset[TokenHash]:
     return frozenset({TokenHash(msgspec.json.decode(made.replayed.body, type=Kept).minted)})
 
 
-def _the_one(found: list[Token], prefix: str) -> Token:
-    """Return the token a prefix names: one not revoked, else one revoked before; raise when it names none or two."""
+class Ending(Protocol):
+    """What is named by the beginning of its hash, to be ended."""
+
+    @property
+    def revoked_at(self) -> Instant | None:
+        """When it was, if it was."""
+        ...
+
+
+E = TypeVar("E", bound=Ending)
+
+
+def the_one(found: Sequence[E], prefix: str, *, what: str = "token", field: str | None = None) -> E:
+    """Return what a prefix names: one not revoked, else one revoked before; raise when it names none or two."""
     if not found:
-        raise NotFound(f"there is no such token {prefix}")
+        raise NotFound(f"there is no such {what} {prefix}", field=field)
     if len(found) > 1 and found[1].revoked_at is None:
-        raise Conflict(f"{prefix} begins more than one token's hash; give more of its digits")
+        raise Conflict(f"{prefix} begins more than one {what}'s hash; give more of its digits")
     return found[0]
 
 

@@ -28,11 +28,6 @@ JOIN records r ON r.class = w.class AND r.id = w.id
 ORDER BY r.class, r.id
 FOR UPDATE OF r SKIP LOCKED;
 
--- name: versions(record_class, id, fields)
--- At which version some registers and appends of a record are; its row's lock keeps them there.
-SELECT field, version FROM record_fields
-WHERE class = :record_class::text AND id = :id::text AND field = ANY (ARRAY(SELECT jsonb_array_elements_text(:fields::jsonb)));
-
 -- name: write(rows, expected)
 -- Every changed row at once. A row that is not as it was locked is a bug, not an answer: the transaction fails.
 WITH n AS (

@@ -25,11 +25,6 @@ FROM json_each(:records) AS w
 JOIN records r ON r.class = w.value ->> 'class' AND r.id = w.value ->> 'id'
 ORDER BY r.class, r.id;
 
--- name: versions(record_class, id, fields)
--- At which version some registers and appends of a record are; its row's lock keeps them there.
-SELECT field, version FROM record_fields
-WHERE class = :record_class AND id = :id AND field IN (SELECT value FROM json_each(:fields));
-
 -- name: write(rows, expected)!
 -- Every changed row at once. A row that is not as it was locked is a bug, not an answer: fewer rows than `expected`
 -- fail the transaction (the driver counts them).
