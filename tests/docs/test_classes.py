@@ -12,7 +12,8 @@ from batonpass.core import class_rules, class_schemas, patterns
 from batonpass.core.class_documents import RESERVED
 from batonpass.core.class_rules import Rule
 from batonpass.core.globs import KINDS, matches, what_is_wrong
-from batonpass.core.records import LEASE_S_MAX, NAME_CHARS_MAX, FieldKind, Identity
+from batonpass.core.ids import RECORD_NAME_CHARS_MAX
+from batonpass.core.records import LEASE_S_MAX, FieldKind, Identity
 from batonpass.wire import class_files
 from batonpass.wire.classes import checked_class
 
@@ -66,7 +67,7 @@ def test_limits_and_names_are_the_codes() -> None:
         patterns.MATCHED_CHARS_MAX,
         patterns.PATTERN_CHARS_MAX,
         LEASE_S_MAX,
-        NAME_CHARS_MAX,
+        RECORD_NAME_CHARS_MAX,
     }
     words = {*(f"`{name}`" for name in (*RESERVED, *ENDINGS, CLASSES)), "`patternProperties`"}
 

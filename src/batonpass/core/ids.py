@@ -34,9 +34,15 @@ _NODE_ID: Final = re.compile(r"[a-z0-9][a-z0-9-]*", re.ASCII)
 _NO_SLUG: Final = re.compile(r"[^a-z0-9]+", re.ASCII)
 _LABEL: Final = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?", re.ASCII)
 _FENCE: Final = re.compile(r"\s*(?P<resource>[^;\s]+)\s*;\s*epoch\s*=\s*(?P<epoch>\d{1,18})\s*", re.ASCII)
-_RECORD: Final = re.compile(
-    r"record:[a-z0-9][a-z0-9-]{0,99}/[A-Za-z0-9][A-Za-z0-9._-]{0,199}#[a-z0-9][a-z0-9_-]{0,99}", re.ASCII
-)
+RESOURCE_PREFIX: Final = "record:"
+"""With what the resource of a record's task begins, and no node's id does."""
+RECORD_NAME_CHARS_MAX: Final = 100
+RECORD_ID_CHARS_MAX: Final = 200
+CLASS_NAME: Final = rf"[a-z0-9][a-z0-9-]{{0,{RECORD_NAME_CHARS_MAX - 1}}}"
+RECORD_ID: Final = rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{RECORD_ID_CHARS_MAX - 1}}}"
+FIELD_NAME: Final = rf"[a-z0-9][a-z0-9_-]{{0,{RECORD_NAME_CHARS_MAX - 1}}}"
+"""The forms of what a record's field is named by (D38)."""
+_RECORD: Final = re.compile(f"{RESOURCE_PREFIX}{CLASS_NAME}/{RECORD_ID}#{FIELD_NAME}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -80,7 +86,7 @@ def parse_label(text: object, *, field: str) -> str:
 
 def parse_resource(text: object, *, field: str = "resource") -> Resource:
     """Return `text` as a lease's resource: a node id, or a record's task field (D2a)."""
-    if isinstance(text, str) and text.startswith("record:"):
+    if isinstance(text, str) and text.startswith(RESOURCE_PREFIX):
         if not _RECORD.fullmatch(text):
             raise Invalid(f"{field}: {shown(text)} is not record:<class>/<id>#<field>", field=field)
         return Resource(text)

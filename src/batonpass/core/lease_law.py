@@ -39,7 +39,7 @@ from batonpass.core.errors import (
     Paused,
     TooManyClaims,
 )
-from batonpass.core.ids import Instant
+from batonpass.core.ids import RESOURCE_PREFIX, Instant
 from batonpass.core.leases import (
     Answer,
     Edge,
@@ -58,7 +58,7 @@ from batonpass.core.leases import (
     view,
 )
 from batonpass.core.policy import PROVISIONAL, Policy
-from batonpass.core.records import RESOURCE_PREFIX, identity_of, is_of_record
+from batonpass.core.records import identity_of, is_of_record
 
 
 def decide(lease: LockedLease, request: Request, standing: Standing, now: Instant) -> Answer:

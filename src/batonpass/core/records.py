@@ -15,7 +15,16 @@ from typing import Final, NewType
 
 from batonpass.core.errors import Invalid
 from batonpass.core.identity import AGENT_PREFIX, PERSON_PREFIX
-from batonpass.core.ids import HolderId, Resource, json_type, shown
+from batonpass.core.ids import (
+    CLASS_NAME,
+    FIELD_NAME,
+    RECORD_ID,
+    RESOURCE_PREFIX,
+    HolderId,
+    Resource,
+    json_type,
+    shown,
+)
 
 ClassName = NewType("ClassName", str)
 RecordId = NewType("RecordId", str)
@@ -23,15 +32,12 @@ FieldName = NewType("FieldName", str)
 Identity = NewType("Identity", str)
 """Who somebody is to a class: ``agent:<id>``, ``person:<id>``, ``apikey:<name>`` or ``sa:<namespace>/<name>``."""
 
-RESOURCE_PREFIX: Final = "record:"
 LEASE_S_MAX: Final = 86_400
 """The longest lease of a task field: a day."""
-NAME_CHARS_MAX: Final = 100
-RECORD_ID_CHARS_MAX: Final = 200
 _KINDS_OF_NODES: Final = frozenset({"agent", "person"})
-_CLASS: Final = re.compile(rf"[a-z0-9][a-z0-9-]{{0,{NAME_CHARS_MAX - 1}}}", re.ASCII)
-_FIELD: Final = re.compile(rf"[a-z0-9][a-z0-9_-]{{0,{NAME_CHARS_MAX - 1}}}", re.ASCII)
-_ID: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{RECORD_ID_CHARS_MAX - 1}}}", re.ASCII)
+_CLASS: Final = re.compile(CLASS_NAME, re.ASCII)
+_FIELD: Final = re.compile(FIELD_NAME, re.ASCII)
+_ID: Final = re.compile(RECORD_ID, re.ASCII)
 
 
 class FieldKind(StrEnum):

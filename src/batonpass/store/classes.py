@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from batonpass.core.classes import FieldUse
-from batonpass.core.ids import HolderId, Instant
-from batonpass.core.records import RESOURCE_PREFIX, ClassName, FieldName
+from batonpass.core.ids import RESOURCE_PREFIX, HolderId, Instant
+from batonpass.core.records import ClassName, FieldName
 from batonpass.core.values import value
 from batonpass.store.base import Reader, Row, Statement, Tx, as_json, q
 

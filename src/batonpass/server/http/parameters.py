@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from batonpass.core.edges import EDGE_TYPES
+from batonpass.core.ids import CLASS_NAME, RECORD_ID, RECORD_ID_CHARS_MAX, RECORD_NAME_CHARS_MAX
 from batonpass.core.node_types import NODE_TYPES
 from batonpass.core.queue import OFFSET_MAX
 from batonpass.core.readiness import Ready
-from batonpass.core.records import NAME_CHARS_MAX, RECORD_ID_CHARS_MAX
 from batonpass.core.search import FOUND_MAX, QUERY_CHARS_MAX
 from batonpass.core.search import LIMIT_MAX as FOUND_LIMIT_MAX
 from batonpass.server.http.operations import Operation
@@ -27,8 +27,8 @@ _FLAG: Final[Schema] = {"type": "string", "enum": ["1", "0", "true", "false"]}
 _TEXT: Final[Schema] = {"type": "string"}
 _COUNT: Final[Schema] = {"type": "integer", "minimum": 1, "maximum": NUMBER_MAX}
 _PLACE: Final[Schema] = {"type": "string", "maxLength": 1000}
-_CLASS: Final[Schema] = {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]*$", "maxLength": NAME_CHARS_MAX}
-_FIELD: Final[Schema] = {"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]*$", "maxLength": NAME_CHARS_MAX}
+_CLASS: Final[Schema] = {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]*$", "maxLength": RECORD_NAME_CHARS_MAX}
+_FIELD: Final[Schema] = {"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]*$", "maxLength": RECORD_NAME_CHARS_MAX}
 _RECORD_ID: Final[Schema] = {
     "type": "string",
     "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]*$",
@@ -36,8 +36,7 @@ _RECORD_ID: Final[Schema] = {
 }
 _RECORD: Final[Schema] = {
     "type": "string",
-    "pattern": f"^[a-z0-9][a-z0-9-]{{0,{NAME_CHARS_MAX - 1}}}/[A-Za-z0-9]"
-    f"[A-Za-z0-9._-]{{0,{RECORD_ID_CHARS_MAX - 1}}}$",
+    "pattern": f"^{CLASS_NAME}/{RECORD_ID}$",
 }
 _ME_OR_ID: Final[Schema] = {**ID, "examples": ["me"]}
 
@@ -63,7 +62,7 @@ def _hex(at_least: int) -> Schema:
 IN_PATHS: Final[dict[str, Parameter]] = {
     "id": Parameter("The node.", ID),
     "tokens.id": Parameter("The agent.", ID),
-    "classes.name": Parameter("The class of records.", {**ID, "maxLength": NAME_CHARS_MAX}),
+    "classes.name": Parameter("The class of records.", {**ID, "maxLength": RECORD_NAME_CHARS_MAX}),
     "record_class": Parameter("The class of the record.", _CLASS),
     "records.id": Parameter("Which record of its class.", _RECORD_ID),
     "tasks.id": Parameter("Which record of its class.", _RECORD_ID),

@@ -10,9 +10,8 @@ from batonpass.core import record_writes as law
 from batonpass.core.classes import Fields, RecordClass
 from batonpass.core.errors import NotTaskField
 from batonpass.core.identity import Principal
-from batonpass.core.ids import HolderId, Instant
+from batonpass.core.ids import RESOURCE_PREFIX, HolderId, Instant
 from batonpass.core.records import (
-    RESOURCE_PREFIX,
     ClassName,
     FieldKind,
     FieldName,
