@@ -175,7 +175,7 @@ def history(
             each.verb,
             each.field,
             _number(each.version),
-            msgspec.json.encode(each.value).decode() if isinstance(each.value, msgspec.Raw) else None,
+            shown_value(each),
             _note(each),
         )
         for each in page.entries
@@ -248,9 +248,9 @@ def state_of(body: FieldBody) -> str:
     return "held" if body.held else "lapsed"
 
 
-def shown_value(body: FieldBody) -> str | None:
-    """Return a field's value as JSON on one line, None for a task."""
-    return None if is_task(body) else msgspec.json.encode(body.value).decode()
+def shown_value(body: FieldBody | HistoryEntryBody) -> str | None:
+    """Return a value as JSON on one line, None where there is none, as of a task."""
+    return msgspec.json.encode(body.value).decode() if isinstance(body.value, msgspec.Raw) else None
 
 
 def _content(body: FieldBody) -> str | None:

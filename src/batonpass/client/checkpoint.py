@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
+
 from batonpass.client import class_calls
 from batonpass.client.client import Client
 from batonpass.client.records import Record
@@ -25,10 +27,18 @@ class CheckpointField:
 
     def last_of(self, record: Record) -> object:
         """Return the last checkpoint in `record`, None when there is none."""
-        value = record.value(self.name)
+        raw = self.raw_last_of(record)
+        return msgspec.json.decode(raw) if raw is not None else None
+
+    def raw_last_of(self, record: Record) -> msgspec.Raw | None:
+        """Return the last checkpoint in `record` as the bytes it was left in, None when there is none."""
+        body = record.fields.get(self.name)
+        if body is None or not isinstance(body.value, msgspec.Raw):
+            return None
         if self.kind is FieldKind.REGISTER:
-            return value
-        return value[-1] if isinstance(value, list) and value else None
+            return body.value
+        left = msgspec.json.decode(body.value, type=list[msgspec.Raw])
+        return left[-1] if left else None
 
     def write(self, value: object) -> dict[str, object]:
         """Return the write that leaves `value`."""

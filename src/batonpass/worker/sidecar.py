@@ -34,10 +34,9 @@ import msgspec
 
 from batonpass.client.checkpoint import CheckpointField, checkpoint_field
 from batonpass.client.client import Client
-from batonpass.client.records import Record
 from batonpass.core.errors import BatonError, LeaseLost
 from batonpass.core.points import reach
-from batonpass.core.records import FieldKind, FieldName
+from batonpass.core.records import FieldName
 from batonpass.wire.records import FieldBody
 from batonpass.worker import environment, proc, signals
 from batonpass.worker.errors import LaunchRefused
@@ -222,7 +221,7 @@ class _Run:
             lease_expires_at=claim.lease_expires_at,
             took_over_from=claim.took_over_from,
             checkpoint_field=self._errand.checkpoint,
-            checkpoint=_last_checkpoint(record, self._checkpoint),
+            checkpoint=self._checkpoint.raw_last_of(record) if self._checkpoint is not None else None,
             record_version=record.version,
             class_version=record.class_version,
             fields=dict(record.fields),
@@ -315,17 +314,6 @@ def _runnable(errand: Errand, world: World) -> tuple[str, ...]:
     if shutil.which(command[0], path=environment.plain(world.inherited).get("PATH")) is None:
         raise LaunchRefused(f"{errand.command[0]} is not a command that can be run here; is it installed, and on PATH?")
     return command
-
-
-def _last_checkpoint(record: Record, field: CheckpointField | None) -> msgspec.Raw | None:
-    """Return what the last holder left as the bytes it was, None when there is nothing."""
-    body = record.fields.get(field.name) if field is not None else None
-    if body is None or field is None or not isinstance(body.value, msgspec.Raw):
-        return None
-    if field.kind is FieldKind.REGISTER:
-        return body.value
-    left = msgspec.json.decode(body.value, type=list[msgspec.Raw])
-    return left[-1] if left else None
 
 
 def _tell_taken(holding: Holding, world: World) -> None:

@@ -47,9 +47,8 @@ class Moments:
         if self.stale and time.monotonic() - self._asked_s > AGAIN_S:
             await self._look_ahead(told or now)
         if now < self._next:
-            if (
-                self.stale
-            ):  # what was granted meanwhile may end, or have ended, before that: it is looked for from there
+            if self.stale:
+                # What was granted meanwhile may end, or have ended, before that: it is looked for from there.
                 self._told = told
             return ()
         await self._look_ahead(now)
