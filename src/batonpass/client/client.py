@@ -113,6 +113,10 @@ class Patience:
             yield self.jitter() * ceiling
             ceiling = min(2 * ceiling, self.pause_s_max)
 
+    def rest(self) -> None:
+        """Pause as long as it gets, more or less: for who goes on trying however long the server is away."""
+        self.sleep(self.pause_s_max * (0.5 + self.jitter() / 2))
+
 
 ONCE: Final = Patience(tries_max=1)
 """One try: for callers that have a loop of their own, as the heartbeat has."""

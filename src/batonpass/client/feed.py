@@ -51,8 +51,7 @@ class Following:
             try:
                 return self._client.send(call)
             except Unavailable:
-                patience = self._client.patience
-                patience.sleep(patience.pause_s_max * (0.5 + patience.jitter() / 2))
+                self._client.patience.rest()
 
 
 def follow(client: Client, *, after: str = events.FROM_NOW, **about: Unpack[About]) -> Following:

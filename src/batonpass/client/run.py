@@ -292,13 +292,13 @@ class _Loop:
 
     def write(self, task: HeldTask, writes: Sequence[Mapping[str, object]]) -> None:
         """Write what the work came to, once, however long the server is away: for as long as the task is ours."""
-        key, patience = uuid.uuid4().hex, self.client.patience
+        key = uuid.uuid4().hex
         while True:
             try:
                 task.write(writes, key=key)
             except Unavailable as error:
                 log.warning("run.not_written_yet", extra={**_about(task), "why": error.message})
-                patience.sleep(patience.pause_s_max * (0.5 + patience.jitter() / 2))
+                self.client.patience.rest()
             else:
                 return
 
