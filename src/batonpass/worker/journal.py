@@ -93,9 +93,12 @@ class Stopped(StrEnum):
 class RunRecord:
     """Everything known of one run. Moments are ISO 8601 with an offset; paths are absolute.
 
-    The first group is the process, the second what the worker needs to take
-    the run up again after a crash, the third its outcome, which is absent
-    until the run was settled.
+    The first group is the process: `failure` is a `Trouble` of its harness,
+    `usage` counts tokens, `cost_usd` is the program's own figure. The second is
+    what is needed to take the run up again after a crash: `worker` is the
+    process that dispatched it, `runner` the supervisor that owns it,
+    `mirrored_at` when the server last got all of this. The third is its outcome,
+    which is absent until the run was settled.
     """
 
     run_id: RunId
@@ -116,7 +119,20 @@ class RunRecord:
     log_path: str | None = None
     report_path: str | None = None
     stopped_for: Stopped | None = None
+    failure: str | None = None
+    retry_at: str | None = None
+    usage: dict[str, int] | None = None
+    cost_usd: float | None = None
+    steps: int | None = None
+    denied: int | None = None
+    profile: str | None = None
+    read_only: bool | None = None
+    instructions: str | None = None
 
+    host: str | None = None
+    worker_id: str | None = None
+    worker: Identity | None = None
+    mirrored_at: str | None = None
     attempt: int = 0
     server: str
     incarnation: str | None = None

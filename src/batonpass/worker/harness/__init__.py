@@ -1,0 +1,1 @@
+"""Harnesses: how each agent program is started, handed its prompt, and understood."""
