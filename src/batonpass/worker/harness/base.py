@@ -110,6 +110,8 @@ class Command:
     A variable that is None is taken out of the child's environment.
     `session_id` is the session's, where it is known before the program says so.
     `final_message` is a file that the program writes its last message to.
+    `told_later` are files that it leaves at its end; once it has ended, the
+    reader is given each that is there, whole, as one more line.
     """
 
     argv: tuple[str, ...]
@@ -117,6 +119,7 @@ class Command:
     files: Mapping[Path, bytes] = field(default_factory=dict)
     session_id: str | None = None
     final_message: Path | None = None
+    told_later: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,8 +150,12 @@ class Heard:
 class Reader(Protocol):
     """Reads one run's standard output."""
 
-    def line(self, line: bytes) -> None:
-        """Take the next line, without its line feed; never raises."""
+    def line(self, line: bytes, *, is_cut: bool = False) -> None:
+        """Take the next line, without its line feed; never raises.
+
+        `is_cut` says that the line was longer than what is kept of one
+        (`stream.LINE_BYTES_MAX`): only its head is here.
+        """
         ...
 
     def heard(self) -> Heard:
