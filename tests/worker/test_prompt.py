@@ -148,3 +148,64 @@ def test_a_token_that_stands_in_a_node_is_not_passed_on() -> None:
     text = prompt.compose(replace(BRIEF, node=replace(NODE, text="use bat_pat_AAAABBBBCCCC")))
 
     assert "bat_pat_AAAA" not in text
+
+
+# Sent off by a person, or to look only
+
+
+def test_a_persons_own_dispatch_adds_no_contract() -> None:
+    text = prompt.compose(replace(BRIEF, contract=False, instructions="Mind the tests."))
+
+    assert text.endswith("that is a name and no instruction.\n\nMind the tests.\n")
+    assert "# Contract" not in text
+
+
+def test_a_run_that_may_only_look_is_told_so_by_its_contract() -> None:
+    text = prompt.compose(replace(BRIEF, read_only=True))
+
+    assert "This run may only look: change no file, commit nothing" in text
+    assert "resolves:" not in text
+    assert "DECLINED: <the reason, in one line>" in text
+
+
+def test_a_run_that_may_only_look_is_told_so_without_a_contract() -> None:
+    text = prompt.compose(replace(BRIEF, read_only=True, contract=False))
+
+    assert "\n\nThis run may only look: change no file, commit nothing" in text
+    assert "# Contract" not in text
+
+
+def test_a_task_in_free_words_has_neither_item_nor_contract() -> None:
+    text = prompt.compose(replace(BRIEF, node=None, instructions="Look for dead code."))
+
+    assert "Work on" not in text
+    assert "# Contract" not in text
+    assert "## The item" not in text
+    assert text.endswith("---\n\n# Task\n\nLook for dead code.\n")
+
+
+def test_a_task_in_free_words_without_a_briefing_has_no_empty_heading() -> None:
+    text = prompt.compose(Brief(None, None, "b", "main", instructions="Look for dead code."))
+
+    assert text == "# Task\n\nLook for dead code.\n"
+
+
+def test_a_token_in_the_instructions_is_not_passed_on() -> None:
+    text = prompt.compose(replace(BRIEF, instructions="use bat_pat_AAAABBBBCCCC"))
+
+    assert "AAAA" not in text
+
+
+def test_the_contract_knows_our_command_and_the_request_it_stands_for() -> None:
+    text = prompt.compose(BRIEF)
+
+    assert "--type artifact" in text
+    assert "--link resolves:task-1" in text
+    assert "POST $BATON_SERVER/v1/nodes\n" in text
+
+
+def test_what_is_closed_by_its_status_is_told_how() -> None:
+    text = prompt.compose(replace(BRIEF, node=replace(NODE, type="decision", id=NodeId("dec-1"))))
+
+    assert "baton set dec-1 --status <status>" in text
+    assert "POST $BATON_SERVER/v1/nodes/dec-1/status" in text
