@@ -8,14 +8,14 @@ server's law beyond that. Whether a server agrees is tested with a server.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from batonpass.core.digest import Card, Material, select
 from batonpass.core.digest_text import Mode, render
 from batonpass.core.errors import BatonError, LeaseLost, NotFound
-from batonpass.core.ids import AgentId, Fence, HolderId, NodeId, PersonId, Resource
+from batonpass.core.ids import AgentId, Fence, HolderId, NodeId, PersonId, Resource, RunId
 from batonpass.core.outcome import Resolver
 from batonpass.core.reports import Draft
 from batonpass.worker.graph import Caller, Item, Page, Put, RunToken, Seen, Taken
@@ -60,6 +60,8 @@ class MemoryGraph:
     tokens: dict[str, Fence] = field(default_factory=dict)
     refused: dict[NodeId, str] = field(default_factory=dict)
     hearts: list[MemoryHeart] = field(default_factory=list)
+    runs: dict[RunId, dict[str, Any]] = field(default_factory=dict)
+    logs: dict[RunId, bytes] = field(default_factory=dict)
     calls: list[tuple[str, object]] = field(default_factory=list)
     failing: dict[str, Callable[[], None]] = field(default_factory=dict)
     failing_after: dict[str, Callable[[], None]] = field(default_factory=dict)
@@ -165,6 +167,19 @@ class MemoryGraph:
         heart = MemoryHeart()
         self.hearts.append(heart)
         return heart
+
+    def put_run(self, run: RunId, record: Mapping[str, Any]) -> int:
+        """Keep the record, and return how long the log is by now."""
+        self._called("put_run", run)
+        self.runs[run] = dict(record)
+        self._after("put_run")
+        return len(self.logs.get(run, b""))
+
+    def put_log(self, run: RunId, *, offset: int, text: str) -> None:
+        """Put text into the log at its place; what never came reads as blanks."""
+        self._called("put_log", offset)
+        self.logs[run] = self.logs.get(run, b"")[:offset].ljust(offset) + text.encode()
+        self._after("put_log")
 
     def fence(self, node: NodeId) -> Fence:
         """Return the node's present tenure."""

@@ -69,6 +69,13 @@ SEARCH: Final = "/v1/search"
 
 POLICY: Final = "/v1/policy/{project}"
 
+RUNS: Final = "/v1/runs"
+RUN: Final = "/v1/runs/{run_id}"
+RUN_LOG: Final = "/v1/runs/{run_id}/log"
+AGENT_CAPABILITIES: Final = "/v1/agents/{id}/capabilities"
+AGENT_HEARTBEAT: Final = "/v1/agents/{id}/heartbeat"
+PROFILE_HOSTS: Final = "/v1/profiles/{id}/hosts"
+
 CLASSES: Final = "/v1/classes"
 CLASS: Final = "/v1/classes/{name}"
 RECORDS: Final = "/v1/records/{record_class}"

@@ -7,12 +7,12 @@ Every method raises the classes of `core.errors`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from batonpass.core.digest_text import Mode
-from batonpass.core.ids import AgentId, Fence, NodeId, PersonId
+from batonpass.core.ids import AgentId, Fence, NodeId, PersonId, RunId
 from batonpass.core.outcome import Resolver
 from batonpass.core.reports import Draft
 
@@ -161,4 +161,12 @@ class Graph(Protocol):
 
     def keep(self, taken: Taken) -> Heart:
         """Start renewing a tenure."""
+        ...
+
+    def put_run(self, run: RunId, record: Mapping[str, Any]) -> int:
+        """Send the record of a run, tried once; return where the log that the server has of it ends, in bytes."""
+        ...
+
+    def put_log(self, run: RunId, *, offset: int, text: str) -> None:
+        """Send text of a run's log from the byte `offset` on, tried once."""
         ...

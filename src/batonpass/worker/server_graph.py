@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
-from batonpass.client import calls
+from batonpass.client import calls, run_calls
 from batonpass.client.client import ONCE, Client
 from batonpass.client.heartbeat import Heartbeat, boottime
 from batonpass.core.digest_text import Mode
 from batonpass.core.errors import Internal, LeaseLost
-from batonpass.core.ids import AgentId, Fence, HolderId, NodeId, PersonId, Resource
+from batonpass.core.ids import AgentId, Fence, HolderId, NodeId, PersonId, Resource, RunId
 from batonpass.core.outcome import Resolver
 from batonpass.core.points import reach
 from batonpass.core.reports import Draft
@@ -99,6 +99,14 @@ class ServerGraph:
         heartbeat.keep(taken.fence, expires_in_ms=taken.expires_in_ms, sent_at_s=taken.sent_at_s)
         heartbeat.start()
         return _Beating(heartbeat, taken.fence)
+
+    def put_run(self, run: RunId, record: Mapping[str, Any]) -> int:
+        """Send the record of a run, tried once; return where the log that the server has of it ends, in bytes."""
+        return self._client.send(run_calls.put_run(run, record), patience=ONCE).log_end
+
+    def put_log(self, run: RunId, *, offset: int, text: str) -> None:
+        """Send text of a run's log from the byte `offset` on, tried once."""
+        self._client.send(run_calls.put_run_log(run, offset=offset, text=text), patience=ONCE)
 
 
 class _Beating:
