@@ -197,6 +197,26 @@ def test_the_contracts_field_names_are_the_files(run: HeldRun) -> None:
     assert not told.keys() & {"model", "launched_at", "resolved_by", "finding_node_id", "declined_reason"}
 
 
+def test_a_path_that_is_no_text_comes_back_as_it_was_and_is_told_as_text(run: HeldRun) -> None:
+    strange = os.fsdecode(b"/srv/caf\xe9 \xf0\x9f\x98\x80")
+
+    run.change(record(), cwd=strange, title="half a pair: \ud83d")
+
+    assert run.read().cwd == strange
+    assert not RunFolder(run.path).is_damaged
+    told = journal.as_json(run.read())
+    assert (told["cwd"], told["title"]) == ("/srv/caf\ufffd \U0001f600", "half a pair: \ufffd")
+
+
+def test_whether_a_run_is_held_is_asked_of_the_kernel(book: Journal) -> None:
+    with book.create(record()) as run:
+        (folder,) = book.runs()
+        assert folder.is_held() is True
+    assert folder.is_held() is False
+    (run.path / "lock").unlink()
+    assert folder.is_held() is None
+
+
 # The report
 
 
@@ -234,6 +254,19 @@ def test_a_report_file_without_a_readable_character_counts_as_none(run: HeldRun,
     run.report.write_text(content)
 
     assert run.final_text() == "the output"
+
+
+def test_an_agent_programs_last_message_is_its_report_and_its_stream_never(book: Journal) -> None:
+    with book.create(record(harness="codex")) as run:
+        run.log.write_text('{"type": "error"}')
+        assert run.final_text() == ""
+
+        run.keep_final("What I did.\ud83d bat_agt_9fKq2mXv7LpWz3Rt")
+
+        assert run.final_text() == "What I did.? bat_agt_[redacted]"
+        assert mode(run.final) == 0o600
+        run.report.write_text("The report.")
+        assert run.final_text() == "The report."
 
 
 def test_a_run_that_said_nothing_has_no_report(run: HeldRun) -> None:
@@ -281,19 +314,37 @@ def test_a_report_cut_inside_a_character_ends_before_it(run: HeldRun) -> None:
         ({"worktree_kept": ("untracked: a",)}, True),
         ({"contract_settled_at": None, "contract_pending": True}, True),
         ({"contract_settled_at": journal.timestamp(NOW - timedelta(days=13))}, True),
+        ({"mirrored_at": None}, True),
+        ({"mirrored_at": None, "node_id": None}, False),
     ],
 )
-def test_a_settled_run_goes_after_fourteen_days_unless_its_worktree_stays(
+def test_a_settled_run_goes_after_fourteen_days_unless_somebody_may_need_it(
     book: Journal, changes: dict[str, Any], *, stays: bool
 ) -> None:
-    settled = {"contract_pending": False, "contract_settled_at": journal.timestamp(NOW - timedelta(days=14))}
+    settled = {
+        "node_id": NodeId("task-1"),
+        "contract_pending": False,
+        "contract_settled_at": journal.timestamp(NOW - timedelta(days=14)),
+        "mirrored_at": journal.timestamp(NOW - timedelta(days=14)),
+    }
     with book.create(record(**{**settled, **changes})):
         pass
 
-    book.prune(NOW)
+    assert book.prune(NOW) == (() if stays else (RUN,))
 
     assert bool(book.runs()) is stays
     assert len(list(book.folder.iterdir())) == int(stays)
+
+
+@pytest.mark.parametrize("hours, stays", [(1, True), (2, False)])
+def test_the_box_says_how_long_a_run_stays(book: Journal, hours: int, *, stays: bool) -> None:
+    settled = journal.timestamp(NOW - timedelta(hours=hours))
+    with book.create(record(contract_pending=False, contract_settled_at=settled)):
+        pass
+
+    book.prune(NOW, retention=timedelta(minutes=61))
+
+    assert bool(book.runs()) is stays
 
 
 def test_a_run_somebody_is_at_work_on_is_never_pruned(book: Journal) -> None:

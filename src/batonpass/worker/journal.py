@@ -4,6 +4,7 @@
         run.json     the record: what was launched, how it ended, what that did to the graph
         spool.json   the final report, from the moment it is known until the record is settled
         report.md    where the child may write its report ($BATON_REPORT)
+        final.md     what an agent program's agent said last, as far as it is no error
         output.log   the child's standard output, byte for byte
         errors.log   its standard error
         home/        the child's $BATON_HOME
@@ -24,6 +25,7 @@ from __future__ import annotations
 
 import codecs
 import fcntl
+import json
 import os
 import shutil
 import stat
@@ -33,7 +35,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -48,9 +50,14 @@ from batonpass.worker.proc import Identity
 REPORT_BYTES_MAX: Final = 1024 * 1024
 """How much of a final report is taken; of a longer one, its head."""
 RETENTION: Final = timedelta(days=14)
-"""How long a settled run's folder stays (D43)."""
+"""How long a settled run's folder stays unless the box says otherwise (`dispatch.runRetentionMs`, D43)."""
+PLAIN: Final = "command"
+"""The harness of a plain command: all that it prints is its last word, as far as it leaves no report."""
 LEFTOVER_S_MIN: Final = 3600.0
 """How old a half-made folder must be before it counts as left: the making of one takes milliseconds."""
+
+
+T = TypeVar("T")
 
 
 class State(StrEnum):
@@ -241,18 +248,24 @@ class Journal:
         """Return the runs whose record was cut off, emptied or overwritten; `runs` passes over them."""
         return tuple(run for run in self._folders() if run.is_damaged)
 
-    def prune(self, now: datetime) -> None:
-        """Remove runs that were settled more than 14 days ago and keep no worktree, and what crashes left half-made."""
+    def prune(self, now: datetime, *, retention: timedelta = RETENTION) -> tuple[RunId, ...]:
+        """Remove runs that were settled `retention` ago or earlier, and what crashes left half-made; return those runs.
+
+        A run that keeps its worktree stays, whatever its age, and so does one
+        whose record the server has not got: this is the only one then.
+        """
+        gone = []
         for run in self.runs():
             with suppress(OSError, RunBusy, msgspec.MsgspecError, ValueError), run.locked() as held:
                 record = held.read()
-                settled = record.contract_settled_at
-                if settled and not record.worktree_kept and now - datetime.fromisoformat(settled) >= RETENTION:
+                if _is_done_with(record, since=now - retention):
                     held.forget()
+                    gone.append(record.run_id)
         for rest in self._leftovers():
             with suppress(OSError):
                 if now.timestamp() - rest.stat().st_mtime >= LEFTOVER_S_MIN:
                     shutil.rmtree(rest)
+        return tuple(gone)
 
     def _folders(self) -> tuple[RunFolder, ...]:
         with suppress(FileNotFoundError):
@@ -292,6 +305,11 @@ class RunFolder:
         return self.path / "report.md"
 
     @property
+    def final(self) -> Path:
+        """What the run's agent said last, once its program has told that."""
+        return self.path / "final.md"
+
+    @property
     def home(self) -> Path:
         """The child's own home for our client: no credentials, no other run."""
         return self.path / "home"
@@ -306,9 +324,29 @@ class RunFolder:
                 raise RunBusy(f"the run {self.path.name} is being run or settled by another process") from None
             yield HeldRun(self.path)
 
+    def is_held(self) -> bool | None:
+        """Whether some process holds the run now; None where the file system can't tell.
+
+        A shared lock is asked for and given back at once: who wants the run in
+        that moment finds it busy, and comes again.
+        """
+        try:
+            handle = os.open(self.path / "lock", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return None
+        finally:
+            os.close(handle)
+        return False
+
     def read(self) -> RunRecord:
         """Return the record as it is now."""
-        return msgspec.json.decode(self.record.read_bytes(), type=RunRecord)
+        return _decoded(self.record.read_bytes(), RunRecord)
 
     def readable(self) -> RunRecord | None:
         """Return the record, or None when it is gone or not one that this version can read."""
@@ -317,12 +355,18 @@ class RunFolder:
         return None
 
     def final_text(self) -> str:
-        """Return what the run said last: its report file if that holds anything, else its standard output.
+        """Return what the run said last: its report file if that holds anything, else its agent's last message.
 
-        The head of it, when it is longer than 1 MiB. Bytes that are not UTF-8 become U+FFFD.
+        A plain command's last message is its standard output; an agent
+        program's is `final.md`, since its output is a stream of events. The
+        head of it, when it is longer than 1 MiB. Bytes that are not UTF-8
+        become U+FFFD, and no token of ours is left in it.
         """
-        written = reports.storable(_head(self.report))
-        return written if reports.is_usable(written) else reports.storable(_head(self.log))
+        record = self.readable()
+        is_plain = record is None or record.harness == PLAIN
+        places = (self.report, self.final, *((self.log,) if is_plain else ()))
+        texts = (reports.storable(_head(place)) for place in places)
+        return next(filter(reports.is_usable, texts), "")
 
     def spooled(self) -> Spooled | None:
         """Return the report that waits here, or None; `FileDamaged` when it can't be read any more."""
@@ -338,7 +382,7 @@ class RunFolder:
     def is_damaged(self) -> bool:
         """Whether a record is there that is none: no version writes one that doesn't say which run it is."""
         try:
-            msgspec.json.decode(self.record.read_bytes(), type=_AnyRecord)
+            _decoded(self.record.read_bytes(), _AnyRecord)
         except OSError:
             return False
         except msgspec.MsgspecError:
@@ -381,6 +425,10 @@ class HeldRun(RunFolder):
             self.write(after)
             return after
 
+    def keep_final(self, text: str) -> None:
+        """Keep what the run's agent said last, so that whoever settles the run finds it."""
+        _put(self.final, text.encode(errors="replace"))
+
     def spool(self, entry: Spooled) -> None:
         """Keep a report until it is filed; when this returns, a crash can't lose it."""
         coming = self.path / "spool.json.new"
@@ -410,7 +458,16 @@ def timestamp(now: datetime) -> str:
 
 
 def as_json(record: RunRecord) -> dict[str, Any]:
-    """Return the record as programs read it; what has no value yet is left out, or null where the contract says so."""
+    """Return the record as programs read it; what has no value yet is left out, or null where the contract says so.
+
+    What is no text in it, a byte of a path say, is shown as U+FFFD: no reader of JSON has to take a lone surrogate.
+    """
+    text = json.dumps(_builtins(record), ensure_ascii=False).encode("utf-16", "surrogatepass")
+    told: dict[str, Any] = json.loads(text.decode("utf-16", "replace"))
+    return told
+
+
+def _builtins(record: RunRecord) -> dict[str, Any]:
     return {
         field.name: msgspec.to_builtins(value)
         for field in fields(record)
@@ -419,7 +476,34 @@ def as_json(record: RunRecord) -> dict[str, Any]:
 
 
 def _encode_record(record: RunRecord) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(as_json(record)), indent=2) + b"\n"
+    """Return the record as a file: every string comes back as it was, also a path that is not UTF-8."""
+    told = _builtins(record)
+    try:
+        data = json.dumps(told, indent=2, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        data = json.dumps(told, indent=2).encode()
+    return data + b"\n"
+
+
+def _decoded(data: bytes, kind: type[T]) -> T:
+    """Return what a file holds; `msgspec.DecodeError` when that is no `kind`."""
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except msgspec.DecodeError:
+        # Python's own reader takes the lone surrogates that stand for what was no text.
+        try:
+            return msgspec.convert(json.loads(data), type=kind)
+        except (ValueError, RecursionError) as error:
+            raise msgspec.DecodeError(str(error)) from error
+
+
+def _is_done_with(record: RunRecord, *, since: datetime) -> bool:
+    """Whether the run has been settled since then at the latest, and nobody needs this very record any more."""
+    settled = record.contract_settled_at
+    if not record.is_settled or settled is None or datetime.fromisoformat(settled) > since:
+        return False
+    is_elsewhere = record.mirrored_at is not None or record.node_id is None
+    return is_elsewhere and not record.worktree_kept
 
 
 def _head(path: Path) -> str:

@@ -111,6 +111,12 @@ def is_alive(identity: Identity) -> bool:
     return identify(identity.pid) == identity
 
 
+def tell(identity: Identity, number: signal.Signals) -> None:
+    """Signal this very process, or nobody: not one that has its number by now, not one of somebody else's, never us."""
+    if identity.pid != os.getpid():
+        _send(identity, number)
+
+
 def located(command: tuple[str, ...], folder: Path) -> tuple[str, ...]:
     """Return the command with a path relative to `folder` made whole, so that it can be run anywhere."""
     if not command or os.sep not in command[0]:
