@@ -11,6 +11,7 @@ else. Whatever git refuses is a `GitFailed` with git's own words.
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -176,6 +177,17 @@ def blind_spots(at: Checkout) -> Blind:
         elif mark.islower() or (mark == _SPARSE and os.path.lexists(at.folder / path)):
             unwatched.append(path)
     return Blind(tuple(unwatched), tuple(submodules))
+
+
+def staged(at: Checkout) -> str:
+    """Return what the index holds, as a digest: the same for the same content, whatever was only touched."""
+    return hashlib.sha256(_git(at, "ls-files", "-z", "--stage").out).hexdigest()
+
+
+def scour(at: Checkout) -> None:
+    """Take back everything in this worktree that is not its commit, ignored files included: only for what we made."""
+    _git(at, "reset", "--quiet", "--hard")
+    _git(at, "clean", "--quiet", "-ffdx")
 
 
 def is_operation_in_progress(at: Checkout) -> bool:
