@@ -1,0 +1,1 @@
+"""A scripted model, in the languages that agent programs speak with theirs."""
