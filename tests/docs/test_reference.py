@@ -61,12 +61,16 @@ def cli_page() -> str:
 
 
 def _command(app: App, name: str) -> Iterator[str]:
+    subs = [sub for sub in app if not sub.startswith("-")]
     if app.default_command is None:
         yield f"\n### {name}\n\n{app.help}\n"
-        for sub in app:
-            if not sub.startswith("-"):
-                yield from _command(app[sub], f"{name} {sub}")
-        return
+    else:
+        yield from _usage(app, name)
+    for sub in subs:
+        yield from _command(app[sub], f"{name} {sub}")
+
+
+def _usage(app: App, name: str) -> Iterator[str]:
     arguments = [each for each in app.assemble_argument_collection(parse_docstring=True) if each.show]
     positional = [each for each in arguments if not each.names[0].startswith("-")]
     usage = " ".join([name, *map(_placeholder, positional), "[options]" if len(arguments) > len(positional) else ""])
@@ -120,7 +124,8 @@ def test_the_page_of_commands_is_what_the_commands_say() -> None:
 def test_the_line_in_the_list_of_commands_is_the_commands_own_first_line(command: Command) -> None:
     app = application(command.name)[command.name]
 
-    first = app.help if app.default_command is None else _prose(app).split("\n\n")[0]
+    is_group = any(not sub.startswith("-") for sub in app)
+    first = app.help if is_group else _prose(app).split("\n\n")[0]
 
     assert first is not None
     assert " ".join(first.split()) == command.words

@@ -121,6 +121,9 @@ GROUPS: Final[dict[str, tuple[Command, ...]]] = {
             "Do one item of the queue: COMMAND gets the task on its standard input, in a git worktree of its own.",
         ),
     ),
+    "Runs and their worktrees": (
+        Command("runs", "runs:app", "The runs of this machine: list and show them, read their logs, end one."),
+    ),
     "Administration": (
         Command("class", "classes:app", "Classes of records: apply, check, list, show and compare them."),
         Command("policy", "policy:policy", "Show what is in force for a project, or change it."),

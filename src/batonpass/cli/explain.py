@@ -18,6 +18,7 @@ OF_RECORDS: Final = frozenset({"record", "sidecar"})
 _LOOKED_UP: Final[dict[str | None, Hint]] = {
     "revision": ("baton history NODE", "its revisions"),
     "type": ("baton schema", "the types there are"),
+    "run": ("baton runs", "the runs there are"),
     "key": ("baton key list", "the keys there are"),
     "class": ("baton class list", "the classes there are"),
     "version": ("baton class list", "the classes there are, each with its newest version"),
