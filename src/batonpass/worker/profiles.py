@@ -39,7 +39,7 @@ class Named:
 
 
 def applying(flag: NodeId | None, target: Target | None, agent: AgentId | None, nodes: Readable) -> Named | None:
-    """Return the profile that a run is under, or None; the agent's own node is read only when nothing else names one."""
+    """Return the profile that a run is under, or None; the agent itself is asked last."""
     if flag is not None:
         return Named(flag, "--profile")
     if target is not None and (named := _by_item(target, agent)) is not None:
