@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from batonpass.core.outcome import Terminal
 from batonpass.testing.fleet import Fleet, WorkerProcess, fleet
 from batonpass.testing.graph import MemoryGraph
+from batonpass.testing.inthread import InThread
 from batonpass.testing.points import wait_paused
 from batonpass.testing.repos import Repo
 from batonpass.worker import proc
@@ -113,7 +115,7 @@ def test_a_signal_while_the_claim_is_under_way_gives_back_what_it_brought(box: F
     assert not box.is_leased(node)
 
 
-def test_the_third_signal_ends_the_worker_and_leaves_the_run_to_the_next_start(box: Fleet) -> None:
+def test_the_third_signal_ends_the_worker_and_leaves_the_run_to_its_supervisor(box: Fleet) -> None:
     node = box.add_item("task-third", project="third")
     paused = box.folder / "third-paused"
 
@@ -122,14 +124,18 @@ def test_the_third_signal_ends_the_worker_and_leaves_the_run_to_the_next_start(b
         when_ready(box, "third")
         send(worker, signal.SIGINT, expect="finished first")
         send(worker, signal.SIGINT, expect="stopping the run")
+        wait_paused(paused)
         worker.process.send_signal(signal.SIGINT)
         assert worker.died() != 0
-    paused.unlink(missing_ok=True)
+    ((run, record),) = box.runs("third")
+    assert run.is_held()
+    assert not record.is_settled
+    paused.unlink()
+
+    box.wait_overseen("third")
 
     ((_, record),) = box.runs("third")
-    assert not record.is_settled
-    assert not proc.Crew(record.run_id).look()
-    box.start_again("third")
+    assert (record.stopped_for, record.is_settled) == (Stopped.INTERRUPTED, True)
     assert len(box.related(node)) == 1
 
 
@@ -156,6 +162,7 @@ def test_a_relative_command_is_the_one_beside_whoever_typed_it(repo: Repo, tmp_p
         graph,
         Settings(home=tmp_path / "baton", inherited=repo.person),
         Order(("./agent.sh",), repo.folder),
+        starter=InThread(graph, now=lambda: datetime.now(UTC)),
         say=lambda _: None,
     )
 

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +21,7 @@ from batonpass.core.ids import Fence, NodeId, Resource
 from batonpass.core.outcome import Terminal
 from batonpass.core.queue import Accept
 from batonpass.testing.graph import AGENT, MemoryGraph, failing_with
+from batonpass.testing.inthread import InThread
 from batonpass.testing.repos import Repo
 from batonpass.worker import git, loop, proc
 from batonpass.worker.dispatch import launch, supervisor
@@ -50,6 +52,8 @@ class Box:
     said: list[str] = field(default_factory=list)
     interrupted: threading.Event = field(default_factory=threading.Event)
     clock: Callable[[], float] = time.monotonic
+    child_server: str | None = None
+    supervisors: InThread = field(init=False)
     changes: dict[str, Any] = field(default_factory=dict)
 
     def worker(self, *command: str, **order: Any) -> Worker:  # noqa: ANN401 — whichever fields a test is about
@@ -59,10 +63,14 @@ class Box:
             settings=replace(settings, **self.changes),
             order=Order(command=command, folder=self.repo.folder, **order),
             now=lambda: NOW,
-            clock=self.clock,
             interrupted=self.interrupted,
             say=self.said.append,
+            starter=self.starter(),
         )
+
+    def starter(self) -> InThread:
+        self.supervisors = InThread(self.graph, now=lambda: NOW, clock=self.clock, child_server=self.child_server)
+        return self.supervisors
 
     def runs(self, *command: str, **order: Any) -> RunRecord | None:  # noqa: ANN401
         return loop.tick(self.worker(*command, **order))
@@ -135,7 +143,9 @@ def test_a_command_gets_the_prompt_the_worktree_and_its_own_environment(box: Box
 def test_children_are_told_the_address_they_can_reach(box: Box) -> None:
     box.graph.add_item("task-1")
 
-    box.runs("sh", "-c", f"echo $BATON_SERVER > {box.scratch}/told", child_server="http://127.0.0.1:9")
+    box.child_server = "http://127.0.0.1:9"
+
+    box.ran(f"echo $BATON_SERVER > {box.scratch}/told")
 
     assert (box.scratch / "told").read_text() == "http://127.0.0.1:9\n"
 
@@ -550,7 +560,12 @@ def test_a_worker_that_is_told_to_stop_before_the_child_starts_hands_back(
     box.graph.add_item("task-1")
     before = box.traces()
     worker = box.worker("touch", str(box.scratch / "ran"))
-    monkeypatch.setitem(points.armed, point, worker.stopping.set)
+
+    def stop() -> None:
+        worker.stopping.set()
+        assert box.supervisors.started[0].told_to_end.wait(20)
+
+    monkeypatch.setitem(points.armed, point, stop)
 
     record = loop.tick(worker)
 
@@ -565,15 +580,16 @@ def test_a_worker_that_is_told_to_stop_before_the_child_starts_hands_back(
     assert box.journal.unsettled() == ()
 
 
-def test_a_run_whose_worker_cannot_speak_is_not_left_alone(box: Box) -> None:
+def test_a_run_whose_worker_cannot_speak_is_its_supervisors_all_the_same(box: Box) -> None:
     box.graph.add_item("task-1")
-    worker = replace(box.worker("sleep", "3600"), say=unspeakable)
+    worker = replace(box.worker("echo", "The report."), say=unspeakable)
 
     with pytest.raises(BrokenPipeError):
         loop.tick(worker)
 
-    (run,) = box.journal.unsettled()
-    assert not proc.Crew(run.read().run_id).look()
+    assert box.supervisors.started[0].wait(20)
+    (run,) = box.journal.runs()
+    assert run.read().terminal_state is Terminal.REPORTED
 
 
 def unspeakable(line: str) -> None:
@@ -703,10 +719,14 @@ def test_a_worker_cut_off_at_any_point_leaves_what_the_next_start_can_finish(
     def die() -> None:
         raise Killed
 
-    monkeypatch.setitem(points.armed, point, die)
-    with pytest.raises(Killed):
+    def die_once() -> None:
+        del points.armed[point]
+        die()
+
+    monkeypatch.setitem(points.armed, point, die_once)
+    with suppress(Killed):  # the worker's own; a supervisor's is the end of its thread
         box.ran("echo The report.")
-    monkeypatch.delitem(points.armed, point)
+    monkeypatch.undo()
 
     box.graph.items[NodeId("task-1")] = replace(box.graph.items[node], readiness="human")
     assert box.runs("true") is None
@@ -757,13 +777,10 @@ def test_the_child_of_a_dead_worker_is_stopped_before_its_run_is_judged(
     # As if the worker had been killed: the child is not stopped on the way out.
     monkeypatch.setattr(proc.Child, "stop", leave_running)
     when_ready(box, die, monkeypatch)
-    with pytest.raises(Killed):
-        box.ran(endless(box))
+    record = box.ran(endless(box))
+
+    assert isinstance(box.supervisors.started[0].error, Killed)
     (child,) = orphans
-    assert proc.is_alive(child.identity)
-
-    (record,) = loop.reap(box.worker("true"))
-
     assert child.wait(20) is not None
     assert (record.child, record.state) == (child.identity, State.VANISHED)
     assert record.terminal_state is Terminal.REPORTED

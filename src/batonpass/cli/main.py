@@ -27,6 +27,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args in (["--version"], ["-V"]):  # before anything is imported: the promise is 0.15 s (D37)
         sys.stdout.write(f"{__version__}\n")
         return 0
+    if argv is None and args == ["supervise"]:
+        return _supervise()
     if argv is None:
         _start_fast()
         _replace_closed_streams()
@@ -43,6 +45,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         return _fail_here(error, args)
     return code
+
+
+def _supervise() -> int:
+    """Be the supervisor of a run: no command of a person's, so nothing of the command line is loaded for it."""
+    _start_fast()
+    from batonpass.cli.supervise import supervise
+
+    return supervise()
 
 
 def _run(args: list[str]) -> int:

@@ -22,6 +22,7 @@ from batonpass.client.client import Client
 from batonpass.core.digest_text import Mode
 from batonpass.core.queue import Accept
 from batonpass.worker.app import run_once
+from batonpass.worker.dispatch.handover import ByProcess
 from batonpass.worker.dispatch.launch import Order
 from batonpass.worker.journal import RunRecord, State, Stopped, as_json
 from batonpass.worker.server_graph import ServerGraph
@@ -79,10 +80,10 @@ def work(
         run_idle_s=run_idle.total_seconds(),
         briefing=(Mode.FULL if full else Mode.DIGEST) if brief else None,
     )
-    with _as_agent(common) as (client, child_server):
-        order = Order(command, Path.cwd(), base=base, project=project, child_server=child_server)
+    with _as_agent(common) as (client, starter):
+        order = Order(command, Path.cwd(), base=base, project=project)
         tell = Teller(sys.stderr if common.json else sys.stdout)
-        record = run_once(ServerGraph(client), settings, order, say=tell, owns_process=True)
+        record = run_once(ServerGraph(client), settings, order, starter=starter, say=tell, owns_process=True)
     code = Exit.OK if record is None else _exit_of(record)
     if common.json and not _print_outcome(record) and code is Exit.OK:
         return Exit.FAILED
@@ -117,18 +118,22 @@ def _exit_of(record: RunRecord) -> Exit:
 
 
 @contextmanager
-def _as_agent(common: Common) -> Iterator[tuple[Client, str | None]]:
+def _as_agent(common: Common) -> Iterator[tuple[Client, ByProcess]]:
     """Speak as an agent: with the configured token, or, without a server, as this machine's own agent.
 
-    In local mode the server of this process is also served on a port while the
-    block runs, for the children, which never open the database (D37).
+    The supervisors of its runs do the same; in local mode each serves this
+    machine's own server to its child (D37).
     """
     found = config.load(os.environ, server=common.server)
     if found.server is not None:
         with connected(common) as client:
-            yield client, None
+            token = None if found.token is None else found.token.text
+            yield client, ByProcess(server=client.server, token=token)
         return
-    from batonpass.cli.local import serve_local
+    from batonpass.cli.local import agent_token, database_url, local_server
 
-    with serve_local(found.home) as served, served.inside(as_agent=True) as client:
-        yield client, served.address
+    with (
+        local_server(database_url(found.home)) as server,
+        server.client(agent_token(server, found.home).token) as client,
+    ):
+        yield client, ByProcess(server=None, token=None)

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -29,10 +30,12 @@ from batonpass.core.ids import AgentId, HolderId, NodeId
 from batonpass.server.services.identity import bootstrap
 from batonpass.store.open import open_store
 from batonpass.testing.clock import SharedClock
-from batonpass.testing.points import environment
+from batonpass.testing.points import VARIABLE, environment
 from batonpass.testing.processes import ServerProcess, server_process
 from batonpass.testing.repos import Repo, make_repo, person_environment
+from batonpass.worker import proc
 from batonpass.worker.app import run_once
+from batonpass.worker.dispatch.handover import ByProcess
 from batonpass.worker.dispatch.launch import Order
 from batonpass.worker.journal import Journal, RunFolder, RunRecord
 from batonpass.worker.proc import Graces
@@ -134,13 +137,27 @@ class Fleet:
         settings = Settings(home=self.folder / "baton", inherited=self.repo.person, graces=BRISK)
         order = Order(command or ("true",), self.repo.folder, project=project)
         said: list[str] = []
-        run_once(ServerGraph(self.agent), settings, order, say=said.append)
+        starter = ByProcess(server=self.server.url, token=self.agent_token)
+        run_once(ServerGraph(self.agent), settings, order, starter=starter, say=said.append)
         return said
 
     def runs(self, project: str, *, home: Path | None = None) -> list[tuple[RunFolder, RunRecord]]:
         """Return the runs of a project that a home has on record, the oldest first."""
         folders = Journal(home or self.folder / "baton").runs()
         return [(run, record) for run in folders if (record := run.read()).project == project]
+
+    def wait_overseen(self, project: str) -> None:
+        """Wait until the supervisors of a project's runs have ended, those of dead workers too."""
+        for _, record in self.runs(project):
+            assert record.runner is not None
+            with suppress(ProcessLookupError):
+                handle = os.pidfd_open(record.runner.pid)
+                try:
+                    poll = select.poll()
+                    poll.register(handle, select.POLLIN)
+                    assert not proc.is_alive(record.runner) or poll.poll(END_S_MAX * 1000), "its supervisor goes on"
+                finally:
+                    os.close(handle)
 
     def is_leased(self, node: NodeId) -> bool:
         """Whether somebody holds the node, in force or lapsed."""
@@ -181,7 +198,11 @@ def main(arguments: Sequence[str]) -> None:
     settings = Settings(home=Path(os.environ["BATON_HOME"]), inherited=dict(os.environ), graces=BRISK)
     order = Order(tuple(command), Path.cwd(), project=os.environ["BATON_PROJECT"])
     with Client(os.environ["BATON_SERVER"], os.environ["BATON_TOKEN"]) as client:
-        run_once(ServerGraph(client), settings, order, say=partial(print, flush=True), owns_process=True)
+        # Its supervisor is armed as this process is: whichever comes to a point first is the one that is meant.
+        armed = {name: os.environ[name] for name in (VARIABLE,) if name in os.environ}
+        starter = ByProcess(server=client.server, token=os.environ["BATON_TOKEN"], extra=armed)
+        say = partial(print, flush=True)
+        run_once(ServerGraph(client), settings, order, starter=starter, say=say, owns_process=True)
 
 
 if __name__ == "__main__":

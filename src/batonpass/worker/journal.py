@@ -233,7 +233,7 @@ class Journal:
                 shutil.rmtree(coming, ignore_errors=True)
                 raise
             reach("record.written")
-            yield HeldRun(path)
+            yield HeldRun(path, run.lock)
 
     def runs(self) -> tuple[RunFolder, ...]:
         """Return every run's folder, the oldest first; one whose record can't be read is passed over."""
@@ -318,11 +318,28 @@ class RunFolder:
     def locked(self) -> Iterator[HeldRun]:
         """Hold the run for as long as the block lasts; `RunBusy` when another process holds it."""
         with self._lock_file("lock") as handle:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise RunBusy(f"the run {self.path.name} is being run or settled by another process") from None
-            yield HeldRun(self.path)
+            if not _lock(handle):
+                raise self._busy()
+            yield HeldRun(self.path, handle)
+
+    @contextmanager
+    def handed_over(self, lock: int) -> Iterator[HeldRun]:
+        """Hold the run by the open file that another process locked and gave to us; it is closed at the end.
+
+        A lock belongs to the open file, not to a process: there is no moment
+        at which the run looks left. `RunBusy` when `lock` is not what holds it.
+        """
+        os.set_inheritable(lock, False)  # noqa: FBT003 — the function has no keyword for it
+        try:
+            is_the_runs = os.path.samestat(os.fstat(lock), (self.path / "lock").stat())
+            if not is_the_runs or not _lock(lock):
+                raise self._busy()
+            yield HeldRun(self.path, lock)
+        finally:
+            os.close(lock)
+
+    def _busy(self) -> RunBusy:
+        return RunBusy(f"the run {self.path.name} is being run or settled by another process")
 
     def is_held(self) -> bool | None:
         """Whether some process holds the run now; None where the file system can't tell.
@@ -398,13 +415,16 @@ class RunFolder:
             os.close(handle)
 
 
+@dataclass(frozen=True, slots=True)
 class HeldRun(RunFolder):
     """A run's folder under its lock; only who holds it may change it.
 
-    Made by `RunFolder.locked` and `Journal.create`, and good inside their blocks.
+    Made by `RunFolder.locked`, `RunFolder.handed_over` and `Journal.create`,
+    and good inside their blocks. `lock` is the open file that is locked, which
+    can be handed to a process that is to hold the run from then on.
     """
 
-    __slots__ = ()
+    lock: int
 
     def write(self, record: RunRecord) -> None:
         """Put the record in its place, whatever was there: for a folder nobody knows of yet."""
@@ -524,6 +544,15 @@ def _head(path: Path) -> str:
     # Not final: half a character at the cut is dropped, not shown as damage.
     is_whole = len(data) <= REPORT_BYTES_MAX
     return codecs.getincrementaldecoder("utf-8")("replace").decode(data[:REPORT_BYTES_MAX], final=is_whole)
+
+
+def _lock(handle: int) -> bool:
+    """Lock the open file, and return whether that went; it does at once for a file that is locked by itself."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _put(path: Path, data: bytes) -> None:

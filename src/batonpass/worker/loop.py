@@ -1,11 +1,10 @@
 """One round of a worker: finish what was left, take one item, follow its run to the end.
 
-    reap ─▶ survey ─▶ page ─▶ choose ─▶ record ─▶ next ─▶ launch ─▶ supervise ─▶ settle
+    reap ─▶ survey ─▶ page ─▶ choose ─▶ record ─▶ next ─▶ begin ─▶ wait for its supervisor
              pure guards first                    claim
 
 `tick` does one round and says what came of it; whoever calls it decides when to
-call it again. While a run is followed its heartbeat beats on a thread of its
-own, from the claim until the run is settled.
+call it again. From the claim on the run is its supervisor's, which outlives us.
 """
 
 from __future__ import annotations
@@ -22,11 +21,10 @@ from batonpass.core.ids import AgentId, RunId
 from batonpass.core.points import reach
 from batonpass.worker import proc
 from batonpass.worker.dispatch import launch
-from batonpass.worker.dispatch.launch import Ground, Launched, Launcher, NotLaunched, Order
-from batonpass.worker.dispatch.supervisor import Watched, supervise
+from batonpass.worker.dispatch.launch import Begun, Ground, Launcher, NotLaunched, Order, Starter
 from batonpass.worker.errors import RunBusy, WorkerError
 from batonpass.worker.graph import Caller, Graph, Taken
-from batonpass.worker.journal import HeldRun, Journal, RunFolder, RunRecord, State, Stopped
+from batonpass.worker.journal import HeldRun, Journal, RunFolder, RunRecord, State
 from batonpass.worker.outcome import Settler, settle
 from batonpass.worker.proc import Crew
 from batonpass.worker.select import Choice, choose
@@ -36,6 +34,8 @@ PAGE: Final = 25
 """How many items the first look takes; it doubles while nothing on the page may be taken."""
 PAGE_MAX: Final = 100
 """The server's own ceiling for a page."""
+LOOK_S: Final = 0.1
+"""How soon a signal to the worker reaches the supervisor of its run."""
 LOST_RACES_MAX: Final = 5
 """How many pages of candidates may be taken by others before this round gives up."""
 
@@ -44,8 +44,8 @@ LOST_RACES_MAX: Final = 5
 class Worker:
     """What a worker works with.
 
-    `now` is the time that records show, `clock` counts seconds and is never
-    set. `stopping` says that nothing more is to be taken, `interrupted` ends the
+    `now` is the time that records show. `starter` starts the supervisors of
+    its runs. `stopping` says that nothing more is to be taken, `interrupted` ends the
     run that is followed as well. `say` gets a line for a person at every turn.
     """
 
@@ -53,9 +53,9 @@ class Worker:
     settings: Settings
     order: Order
     now: Callable[[], datetime]
-    clock: Callable[[], float]
     interrupted: threading.Event
     say: Callable[[str], None]
+    starter: Starter
     stopping: threading.Event = field(default_factory=threading.Event)
 
     @property
@@ -153,7 +153,7 @@ def _set_aside(worker: Worker, run: RunFolder) -> None:
 
 
 def _is_followed(record: RunRecord) -> bool:
-    """Whether the process that launched the run still lives; the lock says so too, where locks work."""
+    """Whether the run's supervisor still lives; the lock says so too, where locks work."""
     runner = record.runner
     return runner is not None and runner.pid != os.getpid() and proc.is_alive(runner)
 
@@ -163,7 +163,19 @@ def _try(worker: Worker, choice: Choice, *, ground: Ground, caller: Caller) -> R
     record = launch.new_record(worker.order, ground, server=worker.graph.server, caller=caller, now=worker.now())
     with worker.journal.create(record) as run:
         taken = _claim(worker, run, choice)
-        return None if taken is None else _see_through(worker, run, taken, ground=ground)
+        if taken is None:
+            return None
+        launcher = Launcher(worker.graph, worker.settings, worker.now, worker.starter, worker.stopping)
+        begun = launch.begin(launcher, run, taken, order=worker.order, ground=ground)
+    # The run's lock is its supervisor's alone from here on.
+    match begun:
+        case NotLaunched(record):
+            worker.say(told(record))
+            return record
+        case Begun():
+            return _follow(worker, RunFolder(run.path), begun)
+        case unknown:
+            assert_never(unknown)
 
 
 def _claim(worker: Worker, run: HeldRun, choice: Choice) -> Taken | None:
@@ -187,33 +199,20 @@ def _claim(worker: Worker, run: HeldRun, choice: Choice) -> Taken | None:
     return taken
 
 
-def _see_through(worker: Worker, run: HeldRun, taken: Taken, *, ground: Ground) -> RunRecord:
-    launcher = Launcher(worker.graph, worker.settings, worker.now, worker.stopping)
-    match launch.launch(launcher, run, taken, order=worker.order, ground=ground):
-        case NotLaunched(record):
-            if worker.stopping.is_set():
-                record = run.change(record, stopped_for=Stopped.INTERRUPTED)
-            worker.say(told(record))
-            return record
-        case Launched() as launched:
-            return _follow(worker, run, launched)
-        case unknown:
-            assert_never(unknown)
-
-
-def _follow(worker: Worker, run: HeldRun, launched: Launched) -> RunRecord:
-    """Follow a run to its settlement; what ends this early stops the child and leaves the rest to the next start."""
-    record, child = launched.record, launched.child
-    try:
-        worker.say(f"{record.name}: at work in {record.cwd} (run {record.run_id})")
-        watched = Watched(child, launched.heart, worker.interrupted, notice=_Notice(worker).look)
-        supervise(run, record, watched, settings=worker.settings, now=worker.now, clock=worker.clock)
-        record = settle(_settler(worker), run, child.crew)
-    except BaseException:
-        child.stop(worker.settings.graces)
-        raise
-    finally:
-        launched.heart.stop()
+def _follow(worker: Worker, run: RunFolder, begun: Begun) -> RunRecord:
+    """Wait for a run's supervisor, and finish the run if that died before it had; return the record."""
+    worker.say(f"{begun.record.name}: at work in {begun.record.cwd} (run {begun.record.run_id})")
+    notice, told_to_end = _Notice(worker), False
+    while not begun.supervisor.wait(LOOK_S):
+        notice.look()
+        if worker.interrupted.is_set() and not told_to_end:
+            begun.supervisor.terminate()
+            told_to_end = True
+    notice.look()
+    record = run.read()
+    died = not record.is_settled and record.pending_for is None
+    if died and (taken_up := _take_up(worker, run)) is not None:
+        return taken_up
     worker.say(told(record))
     return record
 

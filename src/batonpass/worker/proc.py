@@ -28,6 +28,7 @@ import ctypes
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -228,6 +229,56 @@ def start_heard(
         raise
 
 
+class Detached:
+    """A process in a session of its own, which ends when it likes, whatever becomes of us.
+
+    `channel` is a connection to it, whose other end is its standard input.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], channel: socket.socket) -> None:
+        self._process = process
+        self.channel = channel
+        found = _look_at(process.pid)
+        assert found is not None  # nobody has waited for it yet
+        self.identity = found.identity
+
+    def wait(self, timeout_s: float) -> bool:
+        """Return whether it has ended, having waited for that at most `timeout_s`."""
+        try:
+            self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def terminate(self) -> None:
+        """Ask it to end; safe when it has."""
+        _send(self.identity, signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it on the spot."""
+        self._process.kill()
+        self._process.wait()
+        self.channel.close()
+
+
+def start_detached(
+    argv: Sequence[str], *, cwd: Path, environment: Mapping[str, str], stderr: Path, inherits: tuple[int, ...]
+) -> Detached:
+    """Start a process in its own session, with a connection to us as its standard input, and return it.
+
+    It keeps the open files `inherits` under their numbers. What it prints as
+    errors is appended to `stderr`. `NotStarted` when it can't be executed.
+    """
+    ours, theirs = socket.socketpair()
+    try:
+        with theirs, _log(stderr) as err, Path(os.devnull).open("wb") as out:
+            files = (theirs.fileno(), out, err)
+            return Detached(_spawn(argv, cwd=cwd, environment=environment, files=files, inherits=inherits), ours)
+    except BaseException:
+        ours.close()
+        raise
+
+
 class Crew:
     """All processes of one run, as far as they can be proved to be its.
 
@@ -355,6 +406,7 @@ def _spawn(
     cwd: Path,
     environment: Mapping[str, str],
     files: tuple[IO[bytes] | int, IO[bytes], IO[bytes]],
+    inherits: tuple[int, ...] = (),
 ) -> subprocess.Popen[bytes]:
     stdin, stdout, stderr = files
     if not cwd.is_dir():
@@ -362,7 +414,14 @@ def _spawn(
         raise NotStarted(f"{cwd} is not a directory, so {argv[0]} was not started")
     try:
         return subprocess.Popen(
-            argv, cwd=cwd, env=dict(environment), stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True
+            argv,
+            cwd=cwd,
+            env=dict(environment),
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            start_new_session=True,
+            pass_fds=inherits,
         )
     except (OSError, ValueError) as error:
         raise NotStarted(f"{argv[0]} could not be started: {error}") from error

@@ -1,63 +1,85 @@
-"""Launching a run: from an item of the queue to a child that works on it.
+"""Launching a run, on the side of the worker: from an item that was claimed to a supervisor that has it.
 
-    guards ─▶ record with its nonce ─▶ claim ─▶ heartbeat ─▶ run token ─▶ prompt ─▶ worktree ─▶ child
-      pure        written down first                                                      │
-      ◀──────────────────── undone in reverse when any later one fails ◀────────────────┘
+    guards ─▶ record with its nonce ─▶ claim ─▶ supervisor ─▶ its word: started │ refused
+      pure        written down first               │
+                                                   └─ from here on the run is the supervisor's (D21a)
 
 **Who decides what.** Nothing is changed anywhere before every check that needs
 no change has passed. The nonce is on disk before it is sent, so a claim whose
 answer was lost can be asked for again and is never made twice (D6). Without a
-claim that was answered there is no child (D0). The token is minted for the
-tenure the claim began, and is nowhere but in the child's environment.
+claim that was answered there is no child (D0). The run's lock goes to the
+supervisor with the run: there is no moment at which it looks left.
 
-**What a crash leaves.** A record, and at most a lease nobody renews, a token
-nobody has, and an untouched worktree. The next start settles it from the record.
+**What a crash leaves.** A record, and at most a lease nobody renews. A worker
+that dies after the handing over is not missed; a supervisor that dies leaves
+its run to whoever looks next.
 """
 
 from __future__ import annotations
 
 import shutil
 import threading
+import time
 import uuid
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from batonpass.core.errors import BatonError
 from batonpass.core.ids import AgentId, RunId
 from batonpass.core.outcome import Terminal
-from batonpass.core.points import reach
-from batonpass.worker import environment, git, proc, worktree
-from batonpass.worker.dispatch import prompt
+from batonpass.worker import environment, git, proc
 from batonpass.worker.errors import LaunchRefused, WorkerError
 from batonpass.worker.git import Checkout, Sha
-from batonpass.worker.graph import Caller, Graph, Heart, Item, RunToken, Taken
+from batonpass.worker.graph import Caller, Graph, Taken
+from batonpass.worker.harness.base import McpServer
 from batonpass.worker.journal import Ended, HeldRun, RunRecord, State, timestamp
-from batonpass.worker.proc import Child
+from batonpass.worker.proc import Identity
 from batonpass.worker.settings import Settings
-from batonpass.worker.worktree import Worktree
 
-HARNESS: Final = "command"
+COMMAND: Final = "command"
 """How records name a plain command, which is no agent program we know more about."""
+ANSWER_S_MAX: Final = 600.0
+"""How long a worker waits to hear that its run has begun: a large tree and its set-up take their time. A supervisor
+that takes longer goes on by itself, and its record says how."""
+LOOK_S: Final = 0.1
+"""How soon a worker that is told to stop calls off a launch it waits for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
     """What to run and where. `base` is the name of the branch the work is for, as a person says it.
 
-    `child_server` is the address children reach the server at, where that is
-    not the worker's own (local mode serves one for them, D37).
+    What runs is either `command`, a program and its arguments, or the agent
+    program of `harness`: the adapter's id, and in `program` the binary this box
+    decided on; `declared` describes a harness that is not one of ours.
+    `template` replaces the prompt's own layout, `instructions` are added to the
+    task, or are all of it where there is no item. `set_up` and `tear_down` are
+    commands run in the worktree before the child and after the verdict.
+    `directory` has the run stand in a folder that is there already, instead of
+    in a worktree of its own.
     """
 
     command: tuple[str, ...]
     folder: Path
     base: str = "main"
     project: str | None = None
-    child_server: str | None = None
-    adopts: bool = False
+    harness: str = COMMAND
+    program: Path | None = None
+    declared: Mapping[str, object] | None = None
+    model: str | None = None
+    profile: str | None = None
+    read_only: bool = False
+    mcp: tuple[McpServer, ...] = ()
+    name: str | None = None
+    instructions: str = ""
+    template: str | None = None
+    set_up: tuple[str, ...] = ()
+    tear_down: tuple[str, ...] = ()
+    directory: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,19 +92,66 @@ class Ground:
 
 
 @dataclass(frozen=True, slots=True)
-class Launched:
-    """A child at work, the record of its run, and the heartbeat of its lease."""
+class Errand:
+    """All that a supervisor needs to know of its run, but for whose token it acts under.
 
-    record: RunRecord
-    child: Child
-    heart: Heart
+    `taken` is the item and its tenure; None when the run is about no item.
+    """
+
+    settings: Settings
+    order: Order
+    ground: Ground
+    taken: Taken | None
 
 
 @dataclass(frozen=True, slots=True)
-class NotLaunched:
-    """Something was in the way after the claim; everything is undone, and the record says what it was."""
+class Started:
+    """The supervisor's word that the run's child is at work."""
 
-    record: RunRecord
+
+@dataclass(frozen=True, slots=True)
+class NotStarted:
+    """The supervisor's word that the run came to nothing: undone, and recorded."""
+
+    why: str
+
+
+Answer = Started | NotStarted
+
+
+class Supervising(Protocol):
+    """A supervisor at work, as its worker sees it."""
+
+    @property
+    def identity(self) -> Identity:
+        """Which process it is."""
+        ...
+
+    def answer(self, timeout_s: float) -> Answer | None:
+        """Return its word on the start, waiting at most `timeout_s`; None while there is none, or there will be none.
+
+        Its word is given once.
+        """
+        ...
+
+    def wait(self, timeout_s: float) -> bool:
+        """Return whether it has ended, waiting at most `timeout_s`."""
+        ...
+
+    def terminate(self) -> None:
+        """Have it stop its child, settle the run and end; safe when it has ended."""
+        ...
+
+
+class Starter(Protocol):
+    """Starts supervisors (`handover.ByProcess`)."""
+
+    def start(self, run: HeldRun, errand: Errand) -> Supervising:
+        """Start the supervisor of a run and hand the run over, its lock included.
+
+        `NotStarted` of `worker.errors`, or an `OSError`, when no process could be started.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,16 +161,32 @@ class Launcher:
     graph: Graph
     settings: Settings
     now: Callable[[], datetime]
+    starter: Starter
     stopping: threading.Event = field(default_factory=threading.Event)
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A run that is its supervisor's now, and its record as it read a moment ago.
+
+    Wait for the supervisor, then read the record: one that is settled needs
+    nothing more, and any other is a run whose supervisor died.
+    """
+
+    record: RunRecord
+    supervisor: Supervising
+
+
+@dataclass(frozen=True, slots=True)
+class NotLaunched:
+    """Something was in the way after the claim; everything is undone, and the record says what it was."""
+
+    record: RunRecord
 
 
 def survey(order: Order, settings: Settings) -> Ground:
     """Return where the order's runs will stand; `LaunchRefused` when they can't, before anything is changed."""
-    if not order.command:
-        raise LaunchRefused("there is no command to run; name it after --")
-    searched = environment.plain(settings.inherited).get("PATH")
-    if shutil.which(order.command[0], path=searched) is None:
-        raise LaunchRefused(f"{order.command[0]} is not a command that can be run here; is it installed, and on PATH?")
+    _require_program(order, settings)
     here = Checkout(order.folder, environment.for_git(settings.inherited))
     try:
         repository = replace(here, folder=git.top_level(here))
@@ -138,8 +223,8 @@ def new_record(order: Order, ground: Ground, *, server: str, caller: Caller, now
     return RunRecord(
         run_id=run,
         node_id=None,
-        name=None,
-        harness=HARNESS,
+        name=order.name,
+        harness=order.harness,
         cwd=str(ground.repository.folder),
         created_at=timestamp(now),
         server=server,
@@ -150,172 +235,41 @@ def new_record(order: Order, ground: Ground, *, server: str, caller: Caller, now
         dispatch=run,
         repository=str(ground.repository.folder),
         base=ground.base,
-        runner=proc.identify_self(),
+        worker=proc.identify_self(),
+        profile=order.profile,
+        read_only=order.read_only or None,
+        instructions=order.instructions or None,
     )
 
 
-def launch(launcher: Launcher, run: HeldRun, taken: Taken, *, order: Order, ground: Ground) -> Launched | NotLaunched:
-    """Start the child for an item that was just claimed.
+def begin(
+    launcher: Launcher, run: HeldRun, taken: Taken | None, *, order: Order, ground: Ground
+) -> Begun | NotLaunched:
+    """Hand a run over to a supervisor of its own, and return once that has said how the start went.
 
-    What fails before the child has started is undone and recorded, never
-    raised. From then on there may be a report, so nothing is handed back here:
-    an `OSError` leaves a stopped child and a run for the settlement to judge.
+    That is waited for at most `ANSWER_S_MAX`: a supervisor that has not answered
+    by then, or died before it did, is `Begun` all the same, for whatever it did
+    is its own to finish, or the next look's. Once `stopping` is set a launch that
+    is waited for is called off. Nothing is raised but what the record can't
+    be written for (`OSError`).
     """
-    attempt = _Launch(launcher, run, taken, order=order, ground=ground)
+    record = run.change(run.read(), **_claim_facts(run, taken))
     try:
-        with ExitStack() as undo:
-            ready = attempt.prepare(undo)
-            undo.pop_all()
-    except (BatonError, WorkerError, OSError) as error:
-        return NotLaunched(_note_failure(run, error, released=attempt.released, now=launcher.now()))
-    return attempt.running(ready)
+        if launcher.stopping.is_set():
+            raise LaunchRefused("the worker was told to stop before the run was begun")
+        supervisor = launcher.starter.start(run, Errand(launcher.settings, order, ground, taken))
+    except (WorkerError, OSError) as error:
+        released = taken is not None and _hand_back(launcher.graph, taken)
+        return NotLaunched(note_failure(run, error, released=released, now=launcher.now()))
+    match _answer(launcher, supervisor):
+        case NotStarted():
+            supervisor.wait(LOOK_S)  # it is about to end, and its worker is who buries it
+            return NotLaunched(run.read())
+        case _:
+            return Begun(run.readable() or record, supervisor)
 
 
-@dataclass(frozen=True, slots=True)
-class _Ready:
-    record: RunRecord
-    child: Child
-    heart: Heart
-
-
-class _Launch:
-    """One launch after its claim: each step says at once how it is undone."""
-
-    def __init__(self, launcher: Launcher, run: HeldRun, taken: Taken, *, order: Order, ground: Ground) -> None:
-        self._settings = launcher.settings
-        self._graph = launcher.graph
-        self._now = launcher.now
-        self._stopping = launcher.stopping
-        self._run = run
-        self._taken = taken
-        self._order = order
-        self._ground = ground
-        self.released = False
-
-    def prepare(self, undo: ExitStack) -> _Ready:
-        """Return the started child; `undo` has what takes back every step so far, in reverse."""
-        undo.callback(self._hand_back)
-        record = self._run.change(self._run.read(), **_claim_facts(self._run, self._taken))
-        reach("lease.taken")
-        # At once: the grant may be short until its first renewal, and a large tree takes its time (D15).
-        heart = self._graph.keep(self._taken)
-        undo.callback(heart.stop)
-        token = self._graph.mint(record.agent, self._taken.fence)
-        undo.callback(self._revoke, record.agent, token.prefix)
-        record = self._run.change(record, token_prefix=token.prefix)
-        reach("token.minted")
-        text = self._prompt(record)
-        tree = self._worktree(record)
-        # Written down before it is made, so that a crash in between leaves a name to look for.
-        record = self._run.change(record, worktree=str(tree.path), branch=tree.branch, cwd=str(tree.path))
-        worktree.create(tree)
-        undo.callback(worktree.discard, tree)
-        reach("worktree.added")
-        if (why := heart.lost()) is not None:
-            raise LaunchRefused(f"the lease was lost before the child could be started: {why}")
-        if self._stopping.is_set():
-            raise LaunchRefused("the worker was told to stop before the child was started")
-        child = self._start(record, token, text)
-        undo.callback(child.stop, self._settings.graces)
-        return _Ready(record, child, heart)
-
-    def running(self, ready: _Ready) -> Launched:
-        """Record that the child runs; whatever is in the way of that stops the child."""
-        try:
-            reach("child.started")
-            record = self._run.change(
-                ready.record, state=State.RUNNING, started_at=timestamp(self._now()), child=ready.child.identity
-            )
-        except BaseException:
-            ready.child.stop(self._settings.graces)
-            ready.heart.stop()
-            raise
-        return Launched(record, ready.child, ready.heart)
-
-    def _hand_back(self) -> None:
-        # There is no report yet, so nothing is lost by giving the item back at once. If this
-        # fails too, the lease lapses: nobody renews it.
-        with suppress(BatonError):
-            self._graph.release(self._taken.fence)
-            self.released = True
-
-    def _revoke(self, agent: AgentId, prefix: str) -> None:
-        # The release that follows ends the token as well.
-        with suppress(BatonError):
-            self._graph.revoke(agent, prefix)
-
-    def _prompt(self, record: RunRecord) -> str:
-        item = self._taken.item
-        seen = self._graph.node(item.id)
-        return prompt.compose(
-            prompt.Brief(
-                node=prompt.Quoted(seen.id, seen.type, seen.title, seen.raw),
-                project=item.project,
-                branch=_branch(record).removeprefix(git.HEADS),
-                target=self._ground.base_ref.removeprefix(git.HEADS),
-                around=self._around(item),
-            )
-        )
-
-    def _around(self, item: Item) -> prompt.Around:
-        """Return what is known around the item. A server that can't say costs the run its briefing and no more."""
-        mode = self._settings.briefing
-        if mode is None:
-            return prompt.NotWanted()
-        try:
-            return prompt.Known(self._graph.digest(item.id, project=item.project, mode=mode), mode)
-        except BatonError as error:
-            return prompt.NotCompiled(error.message)
-
-    def _worktree(self, record: RunRecord) -> Worktree:
-        repository = self._ground.repository
-        folder = self._settings.home / "worktrees" / _folder_name(repository.folder)
-        return Worktree(folder / _short(record.run_id), _branch(record), self._ground.base, repository)
-
-    def _start(self, record: RunRecord, token: RunToken, text: str) -> Child:
-        return proc.start(
-            self._order.command,
-            mark=record.run_id,
-            cwd=Path(record.cwd),
-            environment=self._environment(record, token),
-            stdin=text,
-            stdout=self._run.log,
-            stderr=self._run.errors,
-            adopts=self._order.adopts,
-        )
-
-    def _environment(self, record: RunRecord, token: RunToken) -> dict[str, str]:
-        about = {
-            "BATON_SERVER": self._order.child_server or self._graph.server,
-            "BATON_TOKEN": token.secret,
-            "BATON_HOME": str(self._run.home),
-            "BATON_RUN": record.run_id,
-            "BATON_NODE": self._taken.item.id,
-            "BATON_EPOCH": str(self._taken.fence.epoch),
-            "BATON_REPORT": str(self._run.report),
-            "PWD": record.cwd,
-        }
-        if self._taken.item.project is not None:
-            about["BATON_PROJECT"] = self._taken.item.project
-        return environment.for_child(self._settings.inherited, agent=record.agent, run=about)
-
-
-def _claim_facts(run: HeldRun, taken: Taken) -> dict[str, object]:
-    """Return what the record says of the item, once it is ours."""
-    item = taken.item
-    return {
-        "node_id": item.id,
-        "name": item.id,
-        "title": item.title,
-        "node_type": item.type,
-        "project": item.project,
-        "epoch": taken.fence.epoch,
-        "log_path": str(run.log),
-        "report_path": str(run.report),
-    }
-
-
-def _note_failure(run: HeldRun, error: Exception, *, released: bool, now: datetime) -> RunRecord:
+def note_failure(run: HeldRun, error: Exception, *, released: bool, now: datetime) -> RunRecord:
     """Record that the launch came to nothing; there is no outcome to read, so the run is settled by that."""
     message = error.message if isinstance(error, BatonError | WorkerError) else str(error)
     return run.change(
@@ -333,14 +287,53 @@ def _note_failure(run: HeldRun, error: Exception, *, released: bool, now: dateti
     )
 
 
-def _branch(record: RunRecord) -> str:
-    assert record.node_id is not None
-    return f"{git.HEADS}baton/{record.node_id}-{_short(record.run_id)}"
+def _answer(launcher: Launcher, supervisor: Supervising) -> Answer | None:
+    """Wait for the supervisor's word; None when it gives none in time, or ever."""
+    deadline_s = time.monotonic() + ANSWER_S_MAX
+    called_off = False
+    while time.monotonic() < deadline_s:
+        if (answer := supervisor.answer(LOOK_S)) is not None:
+            return answer
+        if supervisor.wait(0):
+            return supervisor.answer(0)
+        if launcher.stopping.is_set() and not called_off:
+            supervisor.terminate()
+            called_off = True
+    return None
 
 
-def _short(run: RunId) -> str:
-    return run.replace("-", "")[:8]
+def _hand_back(graph: Graph, taken: Taken) -> bool:
+    """Release a tenure that nothing was done under; a lease that can't be handed back lapses, for nobody renews it."""
+    with suppress(BatonError):
+        graph.release(taken.fence)
+        return True
+    return False
 
 
-def _folder_name(repository: Path) -> str:
-    return repository.name or "root"
+def _require_program(order: Order, settings: Settings) -> None:
+    if order.program is not None:
+        if not order.program.is_absolute() or shutil.which(order.program) is None:
+            raise LaunchRefused(f"{order.program} is not a program that can be run here, so {order.harness} is not")
+        return
+    if not order.command:
+        raise LaunchRefused("there is no command to run; name it after --")
+    searched = environment.plain(settings.inherited).get("PATH")
+    if shutil.which(order.command[0], path=searched) is None:
+        raise LaunchRefused(f"{order.command[0]} is not a command that can be run here; is it installed, and on PATH?")
+
+
+def _claim_facts(run: HeldRun, taken: Taken | None) -> dict[str, object]:
+    """Return what the record says of the item, once it is ours, and where the run's files are."""
+    files: dict[str, object] = {"log_path": str(run.log), "report_path": str(run.report)}
+    if taken is None:
+        return files
+    item = taken.item
+    return {
+        **files,
+        "node_id": item.id,
+        "name": item.id,
+        "title": item.title,
+        "node_type": item.type,
+        "project": item.project,
+        "epoch": taken.fence.epoch,
+    }

@@ -4,7 +4,7 @@
        ├──lease lost──▶ stopped ──▶ failed (stopped_for lease_lost)
        ├──no sign of life for run_idle_s──▶ stopped ──▶ failed, class idle
        ├──running for run_max_s──▶ stopped ──▶ failed (stopped_for max)
-       └──the worker is told to end──▶ stopped ──▶ failed (stopped_for interrupted)
+       └──we are told to end──▶ stopped ──▶ failed (stopped_for interrupted)
 
 **Who decides what.** The heartbeat says whether the lease may still be acted
 on; this module says whether the child may go on. Neither says what the run did
@@ -43,15 +43,11 @@ CPU_SHARE_MIN: Final = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What the supervisor keeps an eye on: the child, its heartbeat, and whether the worker is to end.
-
-    `notice` is called after every look, before anything follows from it.
-    """
+    """What the supervisor keeps an eye on: the child, its heartbeat, and whether it is itself told to end."""
 
     child: Child
     heart: Heart
     interrupted: threading.Event
-    notice: Callable[[], None] = lambda: None
 
 
 def supervise(
@@ -71,8 +67,6 @@ def supervise(
     began_s = clock()
     while (ended := watched.child.wait(TICK_S)) is None:
         reason = _stop_reason(watched, settings=settings, age_s=clock() - began_s, idle_s=life.idle_s())
-        # After the look: what it found is spoken of before it is acted on.
-        watched.notice()
         if reason is not None:
             return run.change(record, **_stopped(watched, reason, settings=settings, now=now()))
     reach("child.exited")
@@ -133,7 +127,7 @@ def _stop_words(reason: Stopped, watched: Watched, settings: Settings) -> str:
         case Stopped.MAX:
             return f"the run reached its limit of {settings.run_max_s:g} s and was stopped"
         case Stopped.INTERRUPTED:
-            return "the worker was told to end, so the child was stopped"
+            return "the supervisor was told to end, so the child was stopped"
 
 
 class _Life:
