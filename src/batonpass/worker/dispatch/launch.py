@@ -36,7 +36,7 @@ from batonpass.worker.errors import LaunchRefused, WorkerError
 from batonpass.worker.git import Checkout, Sha
 from batonpass.worker.graph import Caller, Graph, Taken
 from batonpass.worker.harness.base import McpServer
-from batonpass.worker.journal import Ended, HeldRun, RunRecord, State, timestamp
+from batonpass.worker.journal import Ended, HeldRun, RunRecord, State, Stopped, timestamp
 from batonpass.worker.proc import Identity
 from batonpass.worker.settings import Settings
 
@@ -260,7 +260,9 @@ def begin(
         supervisor = launcher.starter.start(run, Errand(launcher.settings, order, ground, taken))
     except (WorkerError, OSError) as error:
         released = taken is not None and _hand_back(launcher.graph, taken)
-        return NotLaunched(note_failure(run, error, released=released, now=launcher.now()))
+        failed = note_failure(run, error, released=released, now=launcher.now())
+        stopped = Stopped.INTERRUPTED if launcher.stopping.is_set() else None
+        return NotLaunched(run.change(failed, stopped_for=stopped))
     match _answer(launcher, supervisor):
         case NotStarted():
             supervisor.wait(LOOK_S)  # it is about to end, and its worker is who buries it
