@@ -24,6 +24,8 @@ from batonpass.testing.model.gemini import Content
 from batonpass.testing.model.openai import ChatCompletions, Responses
 from batonpass.testing.model.script import TITLE, Answer, Asked, Fault, Say, Speech, Turn
 
+SHUTDOWN_LOOK_S: Final = 0.02
+"""How often the server looks whether it is to end: each of many short tests waits for it once."""
 _GEMINI: Final = Content()
 _SPEECHES: Final[tuple[Speech, ...]] = (Responses(), ChatCompletions(), Messages(), _GEMINI)
 _GEMINI_WHOLE: Final = ":generateContent"
@@ -73,7 +75,9 @@ class ModelServer:
         self._faults = 0
         self._http = _Http(("127.0.0.1", 0), _Handler)
         self._http.model = self
-        self._thread = threading.Thread(target=self._http.serve_forever, name="model", daemon=True)
+        self._thread = threading.Thread(
+            target=self._http.serve_forever, args=(SHUTDOWN_LOOK_S,), name="model", daemon=True
+        )
         self._thread.start()
         return self
 
