@@ -14,12 +14,15 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 
-from batonpass.client.client import Client
+from batonpass.client.client import ONCE, Client
+from batonpass.core.ids import Fence, NodeId
 from batonpass.worker import proc, signals
 from batonpass.worker.dispatch.child import Means
 from batonpass.worker.dispatch.handover import Handover, Line
+from batonpass.worker.graph import RunToken
 from batonpass.worker.journal import RunFolder
 from batonpass.worker.oversee import oversee
 from batonpass.worker.server_graph import ServerGraph
@@ -35,7 +38,8 @@ def supervise() -> int:
         line = Line(_connection())
         told = line.receive()
         with RunFolder(told.run).handed_over(told.lock) as run, _graph(told) as (graph, child_server):
-            means = Means(graph, _now, child_server, stopping, adopts=adopts)
+            bind = partial(_bind, child_server)
+            means = Means(graph, _now, child_server, stopping, adopts=adopts, bind=bind)
             oversee(means, run, told.errand, answer=line.answer)
     return 0
 
@@ -60,6 +64,14 @@ def _graph(told: Handover) -> Iterator[tuple[ServerGraph, str]]:
 
     with serve_local(told.errand.settings.home) as served, served.inside(as_agent=True) as client:
         yield ServerGraph(client), served.address
+
+
+def _bind(server: str, token: RunToken, fence: Fence | None, session: str) -> None:
+    """Bind the run's token to the session of its agent program, and let the lease show it."""
+    with Client(server, token.secret, patience=ONCE) as client:
+        client.bind_session(session)
+        if fence is not None:
+            client.renew(NodeId(fence.resource), if_epoch=fence.epoch, session=session)
 
 
 def _now() -> datetime:

@@ -31,13 +31,15 @@ POINTS: Final = frozenset(
     " beat.sent beat.answered lease.settling"
     # dispatch and supervisor
     " record.written claim.nonce_written claim.sent claim.answered lease.taken mint.answered token.minted"
-    " worktree.added child.started child.exited final.read"
+    " worktree.added hook.done child.started session.bound child.exited pipe.drained final.read"
     " spool.tmp spool.renamed"
     # sidecar
     " task.taken line.read line.written task.settled"
     # settle
     " settle.locked settle.stopped settle.revoked settle.read report.sent report.filed finding.filed"
-    " readiness.cleared release.sent released record.settled".split()
+    " readiness.cleared release.sent released record.settled"
+    # worktrees
+    " gc.locked gc.judged gc.pinned gc.renamed gc.rechecked gc.deleted".split()
 )
 
 Action = Callable[[], None]

@@ -153,6 +153,13 @@ class MemoryGraph:
         self._after("mint")
         return RunToken(f"bat_agt_secret-of-{prefix}", prefix)
 
+    def mint_for_session(self, agent: AgentId) -> RunToken:
+        """Return a token of no tenure."""
+        self._called("mint_for_session", agent)
+        prefix = f"{len(self.tokens) + 1:08x}"
+        self.tokens[prefix] = Fence(Resource("no-node"), 0)
+        return RunToken(f"bat_agt_secret-of-{prefix}", prefix)
+
     def revoke(self, agent: AgentId, prefix: str) -> None:
         """End a token."""
         self._called("revoke", (agent, prefix))

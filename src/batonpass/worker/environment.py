@@ -8,8 +8,10 @@ another run, or waits for somebody at a terminal.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 from batonpass.core.ids import AgentId
@@ -78,6 +80,16 @@ def for_child(inherited: Mapping[str, str], *, agent: AgentId, run: Mapping[str,
         **{name: text for i, (key, value) in numbered for name, text in _git_setting(i, key, value)},
         **run,
     }
+
+
+def path_with(folder: Path, path: str | None) -> str:
+    """Return the search path with `folder` in front of it."""
+    return os.pathsep.join([str(folder), path or os.defpath])
+
+
+def with_changes(built: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
+    """Return an environment with variables added, or taken out where they are None."""
+    return {name: value for name, value in {**built, **changes}.items() if value is not None}
 
 
 def _identity(name: str, email: str) -> dict[str, str]:

@@ -155,6 +155,10 @@ class Graph(Protocol):
         """Return the one token that is good for this tenure only; `Conflict` when it has one."""
         ...
 
+    def mint_for_session(self, agent: AgentId) -> RunToken:
+        """Return a token for one session of an agent that works under no tenure."""
+        ...
+
     def revoke(self, agent: AgentId, prefix: str) -> None:
         """End a token; writes under it that are in flight are waited for. `NotFound` when there is none."""
         ...

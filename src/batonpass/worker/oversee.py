@@ -1,6 +1,6 @@
 """One run from its handing over to its verdict: started, followed, settled (D21a).
 
-    launch ─▶ answer: started ─▶ follow ─▶ settle ─▶ end
+    launch ─▶ answer: started ─▶ follow ─▶ stop ─▶ tear-down ─▶ settle ─▶ mirror ─▶ end
        └────▶ answer: refused, undone, recorded
 
 **What a crash leaves.** A run whose lock is free. Whoever looks next stops what
@@ -11,13 +11,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
-from batonpass.worker.dispatch import child, supervisor
+from batonpass.core.errors import BatonError
+from batonpass.worker import worktree
+from batonpass.worker.dispatch import child, hooks, supervisor
 from batonpass.worker.dispatch.child import Launched, Means
+from batonpass.worker.dispatch.ear import Ear
 from batonpass.worker.dispatch.launch import Answer, Errand, NotLaunched, NotStarted, Started
-from batonpass.worker.journal import HeldRun, RunRecord, Stopped
+from batonpass.worker.journal import HeldRun, RunRecord, Stopped, timestamp
+from batonpass.worker.mirror import Mirror, Mirroring
 from batonpass.worker.outcome import Settler, settle
-from batonpass.worker.settings import Settings
 
 
 def oversee(
@@ -33,26 +37,63 @@ def oversee(
     `clock` counts seconds and is never set. What ends this early stops the
     child and leaves the rest to whoever looks next.
     """
-    launched = child.launch(means, run, errand)
-    if isinstance(launched, NotLaunched):
-        record = launched.record
-        if means.stopping.is_set():
-            record = run.change(record, stopped_for=Stopped.INTERRUPTED)
-        answer(NotStarted(record.termination_reason or "it is not known why"))
-        return record
-    answer(Started())
-    return _see_through(means, run, launched, settings=errand.settings, clock=clock)
+    mirror = Mirror(means.graph, now=means.now)
+    try:
+        launched = child.launch(means, run, errand)
+        if isinstance(launched, NotLaunched):
+            return _refused(means, run, launched.record, answer)
+        answer(Started())
+        with Mirroring(mirror, run):
+            return _see_through(means, run, launched, errand=errand, clock=clock)
+    finally:
+        mirror.push(run)
+
+
+def _refused(means: Means, run: HeldRun, record: RunRecord, answer: Callable[[Answer], None]) -> RunRecord:
+    if means.stopping.is_set():
+        record = run.change(record, stopped_for=Stopped.INTERRUPTED)
+    answer(NotStarted(record.termination_reason or "it is not known why"))
+    return record
 
 
 def _see_through(
-    means: Means, run: HeldRun, launched: Launched, *, settings: Settings, clock: Callable[[], float]
+    means: Means, run: HeldRun, launched: Launched, *, errand: Errand, clock: Callable[[], float]
 ) -> RunRecord:
+    settings, fence = errand.settings, None if errand.taken is None else errand.taken.fence
     try:
-        watched = supervisor.Watched(launched.child, launched.heart, means.stopping)
-        supervisor.supervise(run, launched.record, watched, settings=settings, now=means.now, clock=clock)
+        with Ear(run, launched.command, launched.harness) as ear:
+            watched = supervisor.Watched(
+                launched.child,
+                launched.heart,
+                means.stopping,
+                ear,
+                session_id=launched.command.session_id,
+                bind=lambda session: means.bind(launched.token, fence, session),
+            )
+            supervisor.supervise(run, launched.record, watched, settings=settings, now=means.now, clock=clock)
+        if errand.order.tear_down and launched.site is not None:
+            launched.child.stop(settings.graces)  # nobody else is in the worktree while it is cleared up
+            hooks.tear_down(errand.order.tear_down, launched.site)
+        if errand.taken is None:
+            return _close(means, run, launched, errand=errand)
         return settle(Settler(means.graph, settings, means.now), run, launched.child.crew)
     except BaseException:
         launched.child.stop(settings.graces)
         raise
     finally:
         launched.heart.stop()
+
+
+def _close(means: Means, run: HeldRun, launched: Launched, *, errand: Errand) -> RunRecord:
+    """Close a run about no item: there is no verdict to read and no lease to hand back, only its own things to end."""
+    launched.child.stop(errand.settings.graces)
+    record = run.read()
+    with suppress(BatonError):  # it ends by itself
+        means.graph.revoke(record.agent, launched.token.prefix)
+    kept = () if launched.site is None else worktree.remove(launched.site.tree, disposable=errand.settings.disposable)
+    return run.change(
+        record,
+        worktree_kept=kept or None,
+        contract_pending=False,
+        contract_settled_at=timestamp(means.now()),
+    )

@@ -89,6 +89,11 @@ class ServerGraph:
         reach("mint.answered")
         return RunToken(reply.token, reply.hash_prefix)
 
+    def mint_for_session(self, agent: AgentId) -> RunToken:
+        """Return a token for one session of an agent that works under no tenure."""
+        reply = self._client.mint_session_token(agent)
+        return RunToken(reply.token, reply.hash_prefix)
+
     def revoke(self, agent: AgentId, prefix: str) -> None:
         """End a token."""
         self._client.revoke_agent_token(agent, prefix)

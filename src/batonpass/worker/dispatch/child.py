@@ -1,6 +1,6 @@
 """Starting a run's child, on the side of its supervisor: from an item that was handed over to a program that works.
 
-    renewed ─▶ run token ─▶ prompt ─▶ worktree ─▶ set-up ─▶ child
+    renewed ─▶ run token ─▶ worktree ─▶ set-up ─▶ prompt ─▶ child
        ◀────────── undone in reverse when any later one fails ◀──┘
 
 **Who decides what.** The lease is renewed before anything else: the grant is
@@ -18,21 +18,26 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
 from batonpass.core.errors import BatonError
-from batonpass.core.ids import AgentId, RunId
+from batonpass.core.ids import AgentId, Fence, RunId
 from batonpass.core.points import reach
 from batonpass.worker import environment, git, proc, worktree
-from batonpass.worker.dispatch import prompt
+from batonpass.worker.dispatch import equipment, hooks, prompt
 from batonpass.worker.dispatch.launch import Errand, NotLaunched, note_failure
 from batonpass.worker.errors import LaunchRefused, WorkerError
 from batonpass.worker.graph import Graph, Heart, Item, RunToken
+from batonpass.worker.harness import registry
+from batonpass.worker.harness.base import Command, Harness
 from batonpass.worker.journal import HeldRun, RunRecord, State, timestamp
 from batonpass.worker.proc import Child
 from batonpass.worker.worktree import Worktree
+
+Bind = Callable[[RunToken, Fence | None, str], None]
+"""Binds a run's token, and its tenure, to the session that its agent program calls its own; raises `BatonError`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +54,31 @@ class Means:
     child_server: str
     stopping: threading.Event
     adopts: bool = False
+    bind: Bind = lambda _token, _fence, _session: None
+
+
+class Unkept:
+    """The heartbeat of a run about no item: there is nothing to lose."""
+
+    def lost(self) -> str | None:
+        """Return None."""
+        return None
+
+    def stop(self) -> None:
+        """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Launched:
-    """A child at work, the record of its run, and the heartbeat of its lease."""
+    """A child at work, the record of its run, the heartbeat of its lease, and how its program is understood."""
 
     record: RunRecord
     child: Child
     heart: Heart
+    token: RunToken
+    command: Command
+    harness: Harness | None = None
+    site: hooks.Site | None = None
 
 
 def launch(means: Means, run: HeldRun, errand: Errand) -> Launched | NotLaunched:
@@ -81,7 +102,6 @@ class _Launch:
     """One launch after its claim: each step says at once how it is undone."""
 
     def __init__(self, means: Means, run: HeldRun, errand: Errand) -> None:
-        assert errand.taken is not None
         self._means = means
         self._graph = means.graph
         self._run = run
@@ -96,26 +116,23 @@ class _Launch:
         undo.callback(self._hand_back)
         record = self._run.change(self._run.read(), runner=proc.identify_self())
         reach("lease.taken")
-        heart = self._graph.keep(self._taken)
+        heart = Unkept() if self._taken is None else self._graph.keep(self._taken)
         undo.callback(heart.stop)
-        token = self._graph.mint(record.agent, self._taken.fence)
+        token = self._mint(record)
         undo.callback(self._revoke, record.agent, token.prefix)
         record = self._run.change(record, token_prefix=token.prefix)
         reach("token.minted")
+        record, site = self._stand(record, undo)
         text = self._prompt(record)
-        tree = self._worktree(record)
-        # Written down before it is made, so that a crash in between leaves a name to look for.
-        record = self._run.change(record, worktree=str(tree.path), branch=tree.branch, cwd=str(tree.path))
-        worktree.create(tree)
-        undo.callback(worktree.discard, tree)
-        reach("worktree.added")
+        harness = None if self._order.program is None else registry.harness(self._order.harness, self._order.declared)
+        command = equipment.equip(self._run, self._order, harness, cwd=Path(record.cwd))
         if (why := heart.lost()) is not None:
             raise LaunchRefused(f"the lease was lost before the child could be started: {why}")
         if self._means.stopping.is_set():
             raise LaunchRefused("the supervisor was told to stop before the child was started")
-        child = self._start(record, token, text)
+        child = self._start(record, token, command, text)
         undo.callback(child.stop, self._settings.graces)
-        return Launched(record, child, heart)
+        return Launched(record, child, heart, token, command, harness, site)
 
     def running(self, ready: Launched) -> Launched:
         """Record that the child runs; whatever is in the way of that stops the child."""
@@ -128,30 +145,62 @@ class _Launch:
             ready.child.stop(self._settings.graces)
             ready.heart.stop()
             raise
-        return Launched(record, ready.child, ready.heart)
+        return replace(ready, record=record)
 
     def _hand_back(self) -> None:
         # There is no report yet, so nothing is lost by giving the item back at once. If this
         # fails too, the lease lapses: nobody renews it.
-        with suppress(BatonError):
-            self._graph.release(self._taken.fence)
-            self.released = True
+        if self._taken is not None:
+            with suppress(BatonError):
+                self._graph.release(self._taken.fence)
+                self.released = True
+
+    def _mint(self, record: RunRecord) -> RunToken:
+        if self._taken is None:
+            return self._graph.mint_for_session(record.agent)
+        return self._graph.mint(record.agent, self._taken.fence)
 
     def _revoke(self, agent: AgentId, prefix: str) -> None:
         # The release that follows ends the token as well.
         with suppress(BatonError):
             self._graph.revoke(agent, prefix)
 
+    def _stand(self, record: RunRecord, undo: ExitStack) -> tuple[RunRecord, hooks.Site | None]:
+        """Return the record with the folder that the child will work in, which is there and prepared."""
+        if self._order.directory is not None:
+            return self._run.change(record, cwd=str(self._order.directory)), None
+        tree = self._worktree(record)
+        # Written down before it is made, so that a crash in between leaves a name to look for.
+        record = self._run.change(record, worktree=str(tree.path), branch=tree.branch, cwd=str(tree.path))
+        worktree.create(tree)
+        undo.callback(worktree.discard, tree)
+        reach("worktree.added")
+        site = hooks.Site(
+            tree=tree, run=record.run_id, slug=record.project, node=record.node_id, inherited=self._settings.inherited
+        )
+        if self._order.tear_down:
+            undo.callback(hooks.tear_down, self._order.tear_down, site)
+        if self._order.set_up:
+            hooks.set_up(self._order.set_up, site)
+            reach("hook.done")
+        return record, site
+
     def _prompt(self, record: RunRecord) -> str:
-        item = self._taken.item
-        seen = self._graph.node(item.id)
+        order = self._order
+        item = None if self._taken is None else self._taken.item
+        seen = None if item is None else self._graph.node(item.id)
         return prompt.compose(
             prompt.Brief(
-                node=prompt.Quoted(seen.id, seen.type, seen.title, seen.raw),
-                project=item.project,
-                branch=_branch(record).removeprefix(git.HEADS),
+                node=None if seen is None else prompt.Quoted(seen.id, seen.type, seen.title, seen.raw),
+                project=record.project,
+                branch=(record.branch or self._ground.base_ref).removeprefix(git.HEADS),
                 target=self._ground.base_ref.removeprefix(git.HEADS),
-                around=self._around(item),
+                around=prompt.NotWanted() if item is None else self._around(item),
+                instructions=order.instructions,
+                contract=order.contract,
+                read_only=order.read_only,
+                folder=record.cwd,
+                template=order.template,
             )
         )
 
@@ -170,37 +219,38 @@ class _Launch:
         folder = self._settings.home / "worktrees" / _folder_name(repository.folder)
         return Worktree(folder / _short(record.run_id), _branch(record), self._ground.base, repository)
 
-    def _start(self, record: RunRecord, token: RunToken, text: str) -> Child:
+    def _start(self, record: RunRecord, token: RunToken, command: Command, text: str) -> Child:
         return proc.start(
-            self._order.command,
+            command.argv,
             mark=record.run_id,
             cwd=Path(record.cwd),
-            environment=self._environment(record, token),
+            environment=self._environment(record, token, command),
             stdin=text,
             stdout=self._run.log,
             stderr=self._run.errors,
             adopts=self._means.adopts,
         )
 
-    def _environment(self, record: RunRecord, token: RunToken) -> dict[str, str]:
+    def _environment(self, record: RunRecord, token: RunToken, command: Command) -> dict[str, str]:
         about = {
             "BATON_SERVER": self._means.child_server,
             "BATON_TOKEN": token.secret,
             "BATON_HOME": str(self._run.home),
             "BATON_RUN": record.run_id,
-            "BATON_NODE": self._taken.item.id,
-            "BATON_EPOCH": str(self._taken.fence.epoch),
             "BATON_REPORT": str(self._run.report),
             "PWD": record.cwd,
         }
-        if self._taken.item.project is not None:
-            about["BATON_PROJECT"] = self._taken.item.project
-        return environment.for_child(self._settings.inherited, agent=record.agent, run=about)
+        if self._taken is not None:
+            about |= {"BATON_NODE": self._taken.item.id, "BATON_EPOCH": str(self._taken.fence.epoch)}
+        if record.project is not None:
+            about["BATON_PROJECT"] = record.project
+        built = environment.for_child(self._settings.inherited, agent=record.agent, run=about)
+        built["PATH"] = environment.path_with(equipment.programs(self._run), built.get("PATH"))
+        return environment.with_changes(built, command.environment)
 
 
 def _branch(record: RunRecord) -> str:
-    assert record.node_id is not None
-    return f"{git.HEADS}baton/{record.node_id}-{_short(record.run_id)}"
+    return f"{git.HEADS}baton/{record.node_id or 'run'}-{_short(record.run_id)}"
 
 
 def _short(run: RunId) -> str:

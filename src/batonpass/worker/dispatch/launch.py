@@ -21,7 +21,7 @@ import shutil
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -59,7 +59,7 @@ class Order:
     `template` replaces the prompt's own layout, `instructions` are added to the
     task, or are all of it where there is no item. `set_up` and `tear_down` are
     commands run in the worktree before the child and after the verdict.
-    `directory` has the run stand in a folder that is there already, instead of
+    `contract` says that nobody watches. `directory` has the run stand in a folder that is there already, instead of
     in a worktree of its own.
     """
 
@@ -69,7 +69,7 @@ class Order:
     project: str | None = None
     harness: str = COMMAND
     program: Path | None = None
-    declared: Mapping[str, object] | None = None
+    declared: object | None = None
     model: str | None = None
     profile: str | None = None
     read_only: bool = False
@@ -80,6 +80,7 @@ class Order:
     set_up: tuple[str, ...] = ()
     tear_down: tuple[str, ...] = ()
     directory: Path | None = None
+    contract: bool = True
 
 
 @dataclass(frozen=True, slots=True)
