@@ -19,6 +19,38 @@ def test_a_child_keeps_the_machine_and_its_own_credentials_for_a_model() -> None
     assert environment.plain(kept).items() >= kept.items()
 
 
+def test_what_opens_a_model_is_passed_on_whatever_program_it_is_for() -> None:
+    kept = dict.fromkeys(
+        (
+            "ANTHROPIC_API_KEY ANTHROPIC_AUTH_TOKEN CLAUDE_CODE_OAUTH_TOKEN OPENAI_API_KEY CODEX_API_KEY CODEX_HOME"
+            " GEMINI_API_KEY GOOGLE_API_KEY OPENROUTER_API_KEY COPILOT_GITHUB_TOKEN COPILOT_PROVIDER_API_KEY"
+            " AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN GOOGLE_APPLICATION_CREDENTIALS OPENCODE_CONFIG_CONTENT"
+        ).split(),
+        "k",
+    )
+
+    assert environment.plain(kept).items() >= kept.items()
+
+
+def test_what_acts_for_somebody_at_a_forge_is_not() -> None:
+    dropped = (
+        "GH_TOKEN GH_PAT GITHUB_TOKEN GITHUB_API_TOKEN HOMEBREW_GITHUB_API_TOKEN GITLAB_ACCESS_TOKEN GLAB_TOKEN"
+        " CI_JOB_TOKEN GITEA_TOKEN FORGEJO_TOKEN BITBUCKET_APP_PASSWORD ACTIONS_RUNTIME_TOKEN SYSTEM_ACCESSTOKEN"
+        " AZURE_DEVOPS_EXT_PAT"
+    ).split()
+
+    assert not environment.plain(dict.fromkeys(dropped, "x")).keys() & set(dropped)
+
+
+def test_a_worker_that_an_agent_started_hands_nothing_of_that_session_down() -> None:
+    dropped = (
+        "CLAUDECODE CLAUDE_CODE_ENTRYPOINT CLAUDE_CODE_SSE_PORT CODEX_SANDBOX CODEX_SANDBOX_NETWORK_DISABLED"
+        " CODEX_THREAD_ID GEMINI_CLI OPENCODE OPENCODE_PID"
+    ).split()
+
+    assert not environment.plain(dict.fromkeys(dropped, "1")).keys() & set(dropped)
+
+
 def test_a_child_gets_nothing_that_points_elsewhere_or_speaks_for_somebody() -> None:
     dropped = (
         "GIT_DIR GIT_INDEX_FILE GIT_AUTHOR_NAME BATON_TOKEN BATON_HOME BATON_SERVER SSH_AUTH_SOCK SUDO_ASKPASS"

@@ -24,7 +24,11 @@ _DROPPED: Final = re.compile(
     r"GIT_.*"  # another repository, index or identity
     r"|BATON_(?!RUN_MARK$).*"  # another run, or a wider token under any name
     r"|(?:SSH_AUTH_SOCK|SSH_AGENT_PID|SSH_ASKPASS|.*_ASKPASS)"  # a person's keys (D49)
-    r"|(?:GH|GITHUB|GITLAB|GITEA|BITBUCKET)_(?:\w+_)?TOKEN"  # a person's word at a forge (D49)
+    # A person's word at a forge (D49); COPILOT_GITHUB_TOKEN is none, it opens copilot's model.
+    r"|(?:GH|GITHUB|HOMEBREW_GITHUB|GITLAB|GLAB|CI_JOB|GITEA|FORGEJO|BITBUCKET|ACTIONS)_(?:\w+_)?(?:TOKEN|PAT|PASSWORD)"
+    r"|(?:SYSTEM_ACCESSTOKEN|AZURE_DEVOPS_EXT_PAT)"
+    # What an agent program tells those it starts: a worker that one of them started begins sessions of its own.
+    r"|(?:CLAUDECODE|CLAUDE_CODE_(?:ENTRYPOINT|SSE_PORT)|CODEX_(?:SANDBOX\w*|THREAD_ID)|GEMINI_CLI|OPENCODE(?:_PID)?)"
     r"|(?:LC_\w+|LANG|LANGUAGE)"  # replaced
     r"|(?:EDITOR|VISUAL|PAGER|MANPAGER|LESS|TERM|COLORTERM|(?:CLI|FORCE_)COLOR\w*)"  # a terminal
     r"|(?:PWD|OLDPWD|SHLVL|_)"  # the shell we were started from
