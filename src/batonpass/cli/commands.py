@@ -123,6 +123,11 @@ GROUPS: Final[dict[str, tuple[Command, ...]]] = {
     ),
     "Runs and their worktrees": (
         Command("runs", "runs:app", "The runs of this machine: list and show them, read their logs, end one."),
+        Command(
+            "worktrees",
+            "worktrees:app",
+            "The worktrees that runs have left here: list them, and remove those that nobody can miss.",
+        ),
     ),
     "Administration": (
         Command("class", "classes:app", "Classes of records: apply, check, list, show and compare them."),

@@ -251,6 +251,36 @@ def unreferenced(at: Checkout) -> tuple[Sha, ...]:
     return _independent(at, [Sha(commit) for commit in missing if commit in points])
 
 
+def refs_under(at: Checkout, prefix: str) -> dict[str, Sha]:
+    """Return the references whose full names begin with `prefix`, a folder of names, and where each points."""
+    lines = _text(_git(at, "for-each-ref", "--format=%(refname) %(objectname)", prefix).out).splitlines()
+    return {name: Sha(commit) for name, _, commit in (line.partition(" ") for line in lines)}
+
+
+def refs_with(at: Checkout, commit: Sha) -> tuple[str, ...]:
+    """Return the full names of the branches, remotes' branches and tags that have this commit."""
+    places = (HEADS, "refs/remotes/", "refs/tags/")
+    return tuple(_text(_git(at, "for-each-ref", f"--contains={commit}", "--format=%(refname)", *places).out).split())
+
+
+def registration(at: Checkout, path: Path) -> Checkout | None:
+    """Return what the repository keeps of the worktree at `path`, to run git in though the folder is gone.
+
+    That is its HEAD, its index and its reflog. None when nothing is registered for `path`.
+    """
+    for entry in sorted((common_dir(at) / "worktrees").glob("*/gitdir")):
+        with suppress(OSError):
+            noted = os.fsdecode(entry.read_bytes()).removesuffix("\n")
+            if os.path.normpath(entry.parent / noted) == str(path / ".git"):
+                return Checkout(at.folder, {**at.environment, "GIT_DIR": str(entry.parent)})
+    return None
+
+
+def has_staged(at: Checkout) -> bool:
+    """Whether the index holds anything that the commit does not."""
+    return _git(at, "diff-index", "--cached", "--quiet", "HEAD", "--", allowed=(0, 1)).code != 0
+
+
 def create_ref(at: Checkout, ref: str, commit: Sha) -> None:
     """Create a reference; refuse when it exists with another value."""
     if commit_of(at, ref) != commit:

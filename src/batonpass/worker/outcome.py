@@ -17,11 +17,10 @@ next start takes it up: the lease is then still held, or has lapsed by itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import assert_never
 
 from batonpass.core import reports
@@ -48,14 +47,12 @@ from batonpass.core.outcome import (
 )
 from batonpass.core.points import reach
 from batonpass.core.reports import About, Draft, finding_node, report_node
-from batonpass.worker import environment, worktree
+from batonpass.worker import worktree
 from batonpass.worker.errors import FileDamaged
-from batonpass.worker.git import Checkout
 from batonpass.worker.graph import Graph, Seen
 from batonpass.worker.journal import Ended, HeldRun, RunRecord, Spooled, State, Stopped, timestamp
 from batonpass.worker.proc import Crew
 from batonpass.worker.settings import Settings
-from batonpass.worker.worktree import Worktree
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +117,7 @@ class _Settlement:
         self._record = record
         self._crew = crew
         self._node = record.node_id
-        self._tree = _worktree_of(record, settler.settings.inherited)
+        self._tree = worktree.of_run(record, settler.settings.inherited)
         self._notes: list[str] = []
         self._blocked: BatonError | None = None
 
@@ -379,13 +376,6 @@ class _Settlement:
 
     def _change(self, **changes: object) -> None:
         self._record = self._run.change(self._record, **changes)
-
-
-def _worktree_of(record: RunRecord, inherited: Mapping[str, str]) -> Worktree | None:
-    if record.worktree is None or record.branch is None:
-        return None
-    repository = Checkout(Path(record.repository), environment.for_git(inherited))
-    return Worktree(Path(record.worktree), record.branch, record.base, repository)
 
 
 def _may_pass(error: BatonError) -> bool:

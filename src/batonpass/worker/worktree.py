@@ -5,12 +5,21 @@ made by us and looked at again before anything is started in it; if it is not
 what it should be, the launch is refused, and nothing is repaired or reused: the
 wrong folder may be a person's. When the run is over the folder goes if all it
 holds is on the branch already. Anything else keeps it, with the reasons.
+
+    judged ─▶ pinned ─▶ renamed ─▶ rechecked ─▶ looked at again, deleted
+    in its    commits   into the    what was written in between
+    place     no name   trash       brings it back
+              leads to
+
+**What a crash leaves.** A folder in its place or in the trash, never half of
+one that could be missed: what is deleted was found empty of that before. Who
+removes it next brings it back first, and judges it anew.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -19,9 +28,11 @@ from typing import Final
 
 import psutil
 
-from batonpass.worker import git
+from batonpass.core.points import reach
+from batonpass.worker import environment, git
 from batonpass.worker.errors import GitFailed, TimedOut, WorkerError, WorktreeRefused
 from batonpass.worker.git import Checkout, Sha
+from batonpass.worker.journal import RunRecord
 
 DISPOSABLE: Final = (
     "__pycache__",
@@ -37,6 +48,9 @@ DISPOSABLE: Final = (
 )
 """Ignored files and folders that tools make anew; any other ignored file keeps a worktree."""
 PATHS_SHOWN_MAX: Final = 5
+TRASH: Final = ".trash"
+"""Where folders wait to be deleted: beside them, so that moving one there is a rename."""
+_PIN_DIGITS: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +70,14 @@ class Worktree:
     def inside(self) -> Checkout:
         """The worktree as a folder to run git in."""
         return Checkout(self.path, self.repository.environment)
+
+
+def of_run(record: RunRecord, inherited: Mapping[str, str]) -> Worktree | None:
+    """Return the worktree that a run was given, whether or not it is there; None when it was given none."""
+    if record.worktree is None or record.branch is None:
+        return None
+    repository = Checkout(Path(record.repository), environment.for_git(inherited))
+    return Worktree(Path(record.worktree), record.branch, record.base, repository)
 
 
 def create(worktree: Worktree) -> None:
@@ -124,45 +146,92 @@ def remove(worktree: Worktree, *, disposable: Sequence[str] = DISPOSABLE) -> tup
     """Remove the folder when nothing in it could be missed; return the reasons when it stays.
 
     Commits stay on the branch; those that no branch holds are kept under
-    ``refs/baton/kept/<folder>/`` first. The folder is moved aside, looked at
-    once more and only then deleted, so that what was written in between stays
-    too. A branch that nothing was committed to goes with its folder. Safe to
-    repeat after a crash at any point.
+    ``refs/baton/kept/<folder>/`` first. A branch that nothing was committed to
+    goes with its folder. Safe to repeat after a crash at any point.
+    """
+    if reasons := put_aside(worktree, disposable=disposable):
+        return reasons
+    return delete(worktree, disposable=disposable) or _drop_untouched_branch(worktree)
+
+
+def judge(worktree: Worktree, *, disposable: Sequence[str] = DISPOSABLE) -> tuple[str, ...]:
+    """Return why the folder is to stay where it is; nothing when it may go. Changes nothing."""
+    aside = _aside(worktree)
+    try:
+        if os.path.lexists(worktree.path):
+            verify(worktree)
+            return _reasons_to_keep(worktree.inside, disposable)
+        return _reasons_to_keep(Checkout(aside, worktree.repository.environment), disposable) if aside.is_dir() else ()
+    except (WorkerError, OSError) as error:
+        return (str(error),)
+
+
+def put_aside(worktree: Worktree, *, disposable: Sequence[str] = DISPOSABLE) -> tuple[str, ...]:
+    """Move the folder into the trash when nothing in it could be missed; return the reasons when it stays.
+
+    It is looked at before and after: what was written in between brings it back.
     """
     try:
         _bring_back(worktree)
         if not os.path.lexists(worktree.path):
             return ()
         verify(worktree)
-        return _reasons_to_keep(worktree.inside, disposable) or _remove_checked(worktree, disposable)
+        return _reasons_to_keep(worktree.inside, disposable) or _move_checked(worktree, disposable)
     except (WorkerError, OSError) as error:
         return (str(error),)
 
 
-def _remove_checked(worktree: Worktree, disposable: Sequence[str]) -> tuple[str, ...]:
+def delete(worktree: Worktree, *, disposable: Sequence[str] = DISPOSABLE) -> tuple[str, ...]:
+    """Delete the folder that was put aside; bring it back, and return the reasons, when it is in use once more."""
+    aside = Checkout(_aside(worktree), worktree.repository.environment)
+    if not aside.folder.is_dir():
+        return ()
+    try:
+        pin(worktree, aside)
+        if reasons := _reasons_to_keep(aside, disposable):
+            _bring_back(worktree)
+            return reasons
+        git.remove_worktree(worktree.repository, aside.folder)
+    except (WorkerError, OSError) as error:
+        return (str(error),)
+    reach("gc.deleted")
+    return ()
+
+
+def pin(worktree: Worktree, inside: Checkout) -> None:
+    """Give a name to each commit that only this worktree leads to; nobody's garbage collection takes it then."""
+    for commit in git.unreferenced(inside):
+        name = f"{git.KEPT}{worktree.path.name}/{commit[:_PIN_DIGITS]}"
+        git.create_ref(worktree.repository, name, commit)
+
+
+def _move_checked(worktree: Worktree, disposable: Sequence[str]) -> tuple[str, ...]:
     repository, aside = worktree.repository, _aside(worktree)
-    for number, commit in enumerate(git.unreferenced(worktree.inside)):
-        git.create_ref(repository, f"{git.KEPT}{worktree.path.name}/{number}", commit)
+    reach("gc.judged")
+    pin(worktree, worktree.inside)
+    reach("gc.pinned")
     aside.parent.mkdir(exist_ok=True, mode=0o700)
     git.move_worktree(repository, worktree.path, aside)
-    if reasons := _reasons_to_keep(Checkout(aside, repository.environment), disposable):
-        git.move_worktree(repository, aside, worktree.path)
-        return reasons
-    git.remove_worktree(repository, aside)
-    return _drop_untouched_branch(worktree)
+    reach("gc.renamed")
+    reasons = _reasons_to_keep(Checkout(aside, repository.environment), disposable)
+    if reasons:
+        _bring_back(worktree)
+    reach("gc.rechecked")
+    return reasons
 
 
 def _bring_back(worktree: Worktree) -> None:
-    """Undo a removal that died half-way, so that it is judged anew."""
+    """Undo a removal that did not come to its end, so that it is judged anew."""
     if _aside(worktree).is_dir() and not os.path.lexists(worktree.path):
         git.move_worktree(worktree.repository, _aside(worktree), worktree.path)
 
 
 def _aside(worktree: Worktree) -> Path:
-    return worktree.path.parent / ".trash" / worktree.path.name
+    return worktree.path.parent / TRASH / worktree.path.name
 
 
 def _reasons_to_keep(inside: Checkout, disposable: Sequence[str]) -> tuple[str, ...]:
+    """Return what stands in a worktree that somebody could miss."""
     status, blind = git.status(inside), git.blind_spots(inside)
     ignored = tuple(path for path in status.ignored if not _is_disposable(path, disposable))
     return tuple(
