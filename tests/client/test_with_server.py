@@ -8,20 +8,30 @@ from datetime import timedelta
 
 import pytest
 
-from batonpass.client import calls, class_calls, feed_calls, graph_calls, key_calls, record_calls
+from batonpass.client import (
+    calls,
+    capability_calls,
+    class_calls,
+    feed_calls,
+    graph_calls,
+    key_calls,
+    record_calls,
+    run_calls,
+)
 from batonpass.client.calls import Call
 from batonpass.client.client import Client
 from batonpass.client.heartbeat import Heartbeat, Lost
 from batonpass.client.lease import held
 from batonpass.core.errors import AlreadyClaimed, Conflict, LeaseLost, Unauthorized, Unavailable
 from batonpass.core.identity import agent_id_for, parse_person_id, person_id_for
-from batonpass.core.ids import Fence, NodeId, Resource
+from batonpass.core.ids import Fence, NodeId, Resource, RunId
 from batonpass.server.http.routes import OPERATIONS, ROUTES
 from batonpass.testing.world import World
 from batonpass.wire.policy import PolicyRequest
 
 TASK = NodeId("task-1")
 OTHER = NodeId("task-2")
+RUN = RunId("0b101010-run")
 RECORD = "incidents/inc-1"
 HOUR = timedelta(hours=1)
 TASKS: tuple[Mapping[str, object], ...] = tuple(
@@ -108,6 +118,15 @@ EVERY_CALL: tuple[Call[object], ...] = (
     calls.put_policy("*", PolicyRequest()),
     feed_calls.get_events(),
     feed_calls.get_changes(),
+    run_calls.put_run(RUN, {}),
+    run_calls.put_run_log(RUN, offset=0, text="x"),
+    run_calls.list_runs(),
+    run_calls.get_run(RUN),
+    run_calls.get_run_log(RUN),
+    capability_calls.publish_capabilities(agent_id_for("x"), {}),
+    capability_calls.get_capabilities(agent_id_for("x")),
+    capability_calls.beat(agent_id_for("x")),
+    capability_calls.profile_hosts(NodeId("profile-x")),
     class_calls.put_class("incidents", {}),
     class_calls.get_class("incidents"),
     class_calls.list_classes(),

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated, Final
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Final
 
+import msgspec
 from cyclopts import App, Parameter
 
 from batonpass.cli.context import ask
 from batonpass.cli.options import COMMON, AgentArg, Common, Flag, Label, Node, PersonArg
-from batonpass.cli.render import Column, cut_short, print_json, print_table, say, warn
+from batonpass.cli.render import Column, cut_short, print_fields, print_json, print_table, say, warn
 from batonpass.cli.tokens import print_tokens
 from batonpass.client import calls, config
+from batonpass.client.capability_calls import get_capabilities, publish_capabilities
 from batonpass.client.config import ConfigError
 from batonpass.core.ids import Fence, Resource
 
@@ -166,6 +170,47 @@ def bind(session: Label, /, *, common: Common = COMMON) -> None:
         print_json(answer.raw)
     else:
         say(f"{answer.value.agent} is bound to session {answer.value.session}")
+
+
+@app.command(name="capabilities")
+def capabilities(agent: AgentArg, /, *, publish: str | None = None, common: Common = COMMON) -> None:
+    """Show what the machine of an agent can run, as it was published last, or publish it.
+
+    Args:
+        agent: whose.
+        publish: a file of JSON with the axes harnesses, reachable_mcp, skills, plugins, gh and deny, or with those
+            in the layers probed and declared; - is standard input. It takes the place of what was published before.
+
+    """
+    call = get_capabilities(agent) if publish is None else publish_capabilities(agent, _axes(publish))
+    answer = ask(common, call)
+    if common.json:
+        print_json(answer.raw)
+        return
+    found = answer.value
+    can = found.capabilities
+    names = {"harnesses": can.harnesses, "MCP servers": can.reachable_mcp, "skills": can.skills, "plugins": can.plugins}
+    print_fields(
+        {
+            "agent": found.agent,
+            **{axis: ", ".join(each) or "none" for axis, each in names.items()},
+            "gh": "yes" if can.gh else "no",
+            "denied profiles": ", ".join(can.deny) or "none",
+            "published": f"{found.published_at} by {found.published_by}",
+            "last seen": found.last_seen,
+        }
+    )
+
+
+def _axes(file: str) -> dict[str, Any]:
+    """Return the JSON object in a file, or on standard input for ``-``."""
+    try:
+        text = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except OSError as error:
+        raise ConfigError(f"--publish: {file} can't be read: {error.strerror}") from error
+    except msgspec.MsgspecError as error:
+        raise ConfigError(f"--publish: {file} is no JSON object: {error}") from error
 
 
 @app.command(name="use")

@@ -30,7 +30,7 @@ import httpx
 import msgspec
 
 from batonpass import __version__
-from batonpass.client import calls, class_calls, feed_calls, graph_calls, key_calls
+from batonpass.client import calls, capability_calls, class_calls, feed_calls, graph_calls, key_calls, run_calls
 from batonpass.client.calls import Call, Repeat
 from batonpass.core.errors import BatonError, Invalid, Unavailable, Unknown
 from batonpass.core.ids import Fence, NodeId
@@ -427,6 +427,18 @@ class Client:
     put_policy = _sending(calls.put_policy)
     events = _sending(feed_calls.get_events)
     changes = _sending(feed_calls.get_changes)
+
+    # --- the fleet ---------------------------------------------------------------------------------------------------
+
+    put_run = _sending(run_calls.put_run)
+    put_run_log = _sending(run_calls.put_run_log)
+    list_runs = _sending(run_calls.list_runs)
+    get_run = _sending(run_calls.get_run)
+    get_run_log = _sending(run_calls.get_run_log)
+    publish_capabilities = _sending(capability_calls.publish_capabilities)
+    get_capabilities = _sending(capability_calls.get_capabilities)
+    beat = _sending(capability_calls.beat)
+    profile_hosts = _sending(capability_calls.profile_hosts)
 
 
 def _http(server: str, transport: httpx.BaseTransport | None) -> httpx.Client:

@@ -43,7 +43,7 @@ def list_runs(
 
 
 def get_run(run: RunId) -> Call[runs.RunBody]:
-    """Read a run by its id, or by what that begins with."""
+    """Read a run as its worker told of it last."""
     return Call("GET", paths.fill(paths.RUN, run_id=run), runs.RunBody)
 
 

@@ -1,4 +1,4 @@
-"""Readiness: whether an item is meant for an agent, for a person, or not yet decided (companion 3.8, D9, D41).
+"""Readiness: whether an item is meant for an agent, for a person, or not yet decided (companion 3.8, D9, D22, D41).
 
 `human` always wins. Consent is a person's: what an agent wrote makes an item
 ready only where the project's policy says so. The edge that shows a claim is
@@ -44,8 +44,8 @@ class Routing:
 class Facts:
     """What readiness is derived from, all of it read in one transaction.
 
-    `held` is companion 3.6's front self-limit; `lapses` counts what D9 counts;
-    `open_questions` are the live questions one hop away.
+    `held` is companion 3.6's front self-limit; `lapses` counts what D9 counts,
+    `runs` what D22 does; `open_questions` are the live questions one hop away.
     """
 
     node_type: str
@@ -56,6 +56,8 @@ class Facts:
     held: bool = False
     lapses: int = 0
     lapse_limit: int = 5
+    runs: int = 0
+    run_limit: int = 10
     agents_may_ready: bool = False
 
 
@@ -91,6 +93,8 @@ def _human_reasons(facts: Facts) -> Iterator[str]:
     yield from (f"open question {question} in neighborhood" for question in facts.open_questions)
     if facts.lapses >= facts.lapse_limit:
         yield f"lapsed {facts.lapses} times"
+    if facts.runs >= facts.run_limit:
+        yield f"run {facts.runs} times"
 
 
 def _agent_reasons(facts: Facts) -> Iterator[str]:

@@ -33,6 +33,8 @@ NUMBER_MAX: Final = 2**53 - 1
 """What every reader of JSON can hold."""
 ENVIRONMENT: Final = "environment"
 """The termination that costs an item nothing: what failed was the harness's surroundings (D22)."""
+STATES: Final = ("launching", "running", "done", "failed", "failed_launch", "vanished")
+"""How far a run's process is; the last four are final. Workers may be newer and know others."""
 _PROGRESS: Final[Mapping[str, int]] = {"launching": 0, "running": 1}
 _OVER: Final = 2
 
@@ -85,6 +87,13 @@ class RunCopy:
 def parse_run_id(text: object, *, field: str = "run_id") -> RunId:
     """Return `text` as a run's id: what may stand in the name of a folder, a branch and a URL alike."""
     return RunId(parse_node_id(text, field=field))
+
+
+def parse_state(text: str, *, field: str = "state") -> str:
+    """Return `text` as a state that runs are asked for by."""
+    if text not in STATES:
+        raise Invalid(f"{field}: {shown(text)} is no state of a run; it is {', '.join(STATES)}", field=field)
+    return text
 
 
 def parse_run(run: RunId, record: Mapping[str, object]) -> RunCopy:

@@ -211,6 +211,8 @@ def _way_out_for_people(candidate: Candidate, why: str) -> str:
         return f"baton answer {asked} TEXT"
     if why.startswith("lapsed "):
         return f"see why runs die on it; then a person says: baton ready {node}"
+    if why.startswith("run "):
+        return f"see what its runs did: baton runs --fleet --node {node}; then a person says: baton ready {node}"
     if why == "requires human":
         return f"baton edit {node} --set requires="
     if candidate.type == "question":

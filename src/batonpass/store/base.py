@@ -21,7 +21,8 @@ wait for each other: lease rows by resource, where those that are missing have b
 written under (advisory); records by class and id, and with one all its fields; the launch
 of `queue/next`, after which rows are only taken without waiting; holders whose
 leases are counted (advisory); the request's idempotency key; tokens by hash,
-the caller's and those that change in one statement; people; agents; names of API keys (advisory); policies
+the caller's and those that change in one statement; people; agents; names of API keys (advisory); a
+run (advisory), with it its row and its log; what an item's runs count; what an agent can run; policies
 (advisory); what the ids of filed texts begin with (advisory); the ids of new
 nodes (advisory); nodes by id, or the tombstone of
 one that was deleted; who adds `blocks`

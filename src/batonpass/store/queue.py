@@ -22,7 +22,7 @@ from batonpass.core.queue import Candidate, day
 from batonpass.store.base import Reader, Row, Statement, Tx, as_json, q
 from batonpass.store.leases import Policies, lease_row, locked_row, policies, policies_asked
 
-NODE_COLUMNS: Final = 31
+NODE_COLUMNS: Final = 32
 """How many columns of a facts row are the node's; the lease's follow."""
 HEAT_WITHIN: Final = timedelta(days=30)
 HEAT_MAX: Final = 1000
@@ -135,7 +135,7 @@ def _candidate(row: Row, policy: Policy) -> Candidate:
     (node, kind, title, status, project, priority, priority_by, priority_via, born, wake, needed_by) = row[:11]
     profile, requires, stamp, stamp_by, stamp_person, dead, superseded, resolved = row[11:19]
     archived, execution, commits, heat, edges, stale_edges, cold_neighbors = row[19:26]
-    routings, blocked_by, blocking, questions, findings = row[26:NODE_COLUMNS]
+    routings, blocked_by, blocking, questions, findings, runs = row[26:NODE_COLUMNS]
     lease = lease_row(row[NODE_COLUMNS:]) if row[NODE_COLUMNS] is not None else None
     return Candidate(
         id=NodeId(node),
@@ -162,6 +162,8 @@ def _candidate(row: Row, policy: Policy) -> Candidate:
             open_questions=_ids(questions or _NOTHING),
             lapses=lease.lapses if lease is not None else 0,
             lapse_limit=policy.lapse_limit,
+            runs=runs,
+            run_limit=policy.run_limit,
             agents_may_ready=policy.agents_may_ready,
         ),
         paused=policy.paused is not None,

@@ -1,4 +1,4 @@
-"""What is kept for a while only: replies for repetition, events, tokens that have ended (D11, D43)."""
+"""What is kept for a while only: replies for repetition, events, tokens that have ended, runs (D11, D43)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from batonpass.store.base import Tx, q
 ROWS_MAX: Final = 5_000
 """How many rows one transaction removes, so that nobody waits long for it."""
 
-Passing = Literal["replies", "events", "working_sets", "tokens"]
-"""What goes: events the oldest first, agents' tokens that no lease and no working set names."""
+Passing = Literal["replies", "events", "working_sets", "tokens", "runs"]
+"""What goes: events the oldest first, agents' tokens that no lease and no working set names, runs with their logs."""
 
 
 async def remove(tx: Tx, kind: Passing, *, before: Instant) -> bool:

@@ -17,7 +17,7 @@ import msgspec
 from batonpass.core.tokens import PREFIX_HEX_SHOWN, Secret, hash_of
 from batonpass.server.http.operations import Operation
 from batonpass.server.http.routes import OPERATIONS
-from batonpass.testing.populated import CLAIMED, FREE, INCIDENTS, Fleet
+from batonpass.testing.populated import CLAIMED, FREE, INCIDENTS, PROFILE, RUN, Fleet
 from batonpass.wire import paths
 from batonpass.wire.errors import is_of_records
 
@@ -144,6 +144,12 @@ def _end(path: str, whose: Who, who: Who = "admin", **values: str) -> Door:
 FREE_AT_FIRST: Final = "e7576d155560a8791b0716e459cd8f8d2be5f5ea"
 """The first revision of `FREE`, which it has left behind."""
 NEW_NODE: Final = {"id": "task-new", "type": "task", "title": "New", "summary": "New", "date": "2026-06-01"}
+RUN_NOW: Final = {
+    "agent": AGENT,
+    "node_id": CLAIMED,
+    "state": "done",
+    "created_at": "2026-06-01T00:00:00.000+00:00",
+}
 NEW_CLASS: Final = {
     "fields": {"status": {"type": "register"}, "work": {"type": "task", "lease": "5m"}},
     "roles": {"fleet": {"identities": ["agent:*"], "read": "*", "write": "*", "claim": "*"}},
@@ -224,6 +230,16 @@ DOORS: Final[tuple[Door, ...]] = (
     _post(paths.ADMIN_KEYS, {"name": "remediator/worker-2"}),
     _get(paths.ADMIN_KEYS),
     _end(paths.ADMIN_KEY, "key"),
+    # the fleet
+    _put(paths.RUN, {"record": RUN_NOW}, "agent", run_id=RUN),
+    _post(paths.RUN_LOG, {"offset": 0, "text": "It begins."}, "agent", run_id=RUN),
+    _get(paths.RUNS, who="agent"),
+    _get(paths.RUN, who="agent", run_id=RUN),
+    _get(paths.RUN_LOG, who="agent", run_id=RUN),
+    _post(paths.AGENT_CAPABILITIES, {"probed": {"harnesses": ["codex"]}}, "agent", id=AGENT),
+    _get(paths.AGENT_CAPABILITIES, who="agent", id=AGENT),
+    _post(paths.AGENT_HEARTBEAT, {}, "agent", id=AGENT),
+    _get(paths.PROFILE_HOSTS, id=PROFILE),
     # classes of records
     _put(paths.CLASS, INCIDENTS, name="incidents"),
     _get(paths.CLASSES),

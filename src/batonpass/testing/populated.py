@@ -62,6 +62,9 @@ REMADE: Final = "/v1/records/incidents/inc-2"
 """A record that was deleted, and begun again."""
 DELETED: Final = "/v1/records/incidents/inc-3"
 """A record that was deleted."""
+PROFILE: Final = "profile-strong"
+RUN: Final = "0b7c3e9a5d1f"
+"""A run on `CLAIMED` that goes on."""
 
 _EVERY_ROW: Final = "SELECT * FROM"
 
@@ -118,6 +121,7 @@ async def populate(url: str) -> Fleet:
         await server.ask("PUT", "/v1/policy/mail", {"claim_ttl_ms": 3_600_000})
         key = await server.add_key(KEY)
         await _put_records(server, agent=agent, key=key)
+        await _put_fleet(server, agent=agent, epoch=lease["epoch"])
         return Fleet(server.admin_token, person, agent, rival, run, key, lease["epoch"], clock.moment())
 
 
@@ -180,6 +184,16 @@ async def _put_records(server: InProcessServer, *, agent: str, key: str) -> None
         await server.ask("POST", record, {"writes": [{"field": "status", "put": "open"}]}, token=agent)
         await server.ask("DELETE", record, {})
     await server.ask("PUT", f"{REMADE}/fields/facts", {"value": "again"}, token=agent)
+
+
+async def _put_fleet(server: InProcessServer, *, agent: str, epoch: int) -> None:
+    profile = {"id": PROFILE, "type": "profile", "title": "Strong", "summary": "Strong", "date": "2026-06-01"}
+    await server.ask("POST", "/v1/nodes", {"nodes": [{**profile, "harness": "codex"}]})
+    record = {"agent": "agent-mill", "node_id": CLAIMED, "dispatch": "nonce-1", "epoch": epoch, "state": "running"}
+    await server.ask("PUT", f"/v1/runs/{RUN}", {"record": {**record, "name": AWKWARD}}, token=agent)
+    await server.ask("POST", f"/v1/runs/{RUN}/log", {"offset": 0, "text": AWKWARD}, token=agent)
+    axes = {"probed": {"harnesses": ["codex"]}, "deny": ["profile-weak"]}
+    await server.ask("POST", "/v1/agents/agent-mill/capabilities", axes, token=agent)
 
 
 def contents(url: str) -> dict[str, list[tuple[object, ...]]]:

@@ -15,6 +15,7 @@ Record = Annotated[
     Meta(
         extra_json_schema={
             "description": f"The record as the worker has it, whole; as JSON at most {RECORD_BYTES_MAX} bytes.",
+            "additionalProperties": True,
             "required": ["agent", "state"],
             "properties": {"agent": {"type": "string"}, "state": {"type": "string"}},
         }

@@ -15,6 +15,7 @@ from batonpass.core.ids import CLASS_NAME, RECORD_ID, RECORD_ID_CHARS_MAX, RECOR
 from batonpass.core.node_types import NODE_TYPES
 from batonpass.core.queue import OFFSET_MAX
 from batonpass.core.readiness import Ready
+from batonpass.core.runs import STATES
 from batonpass.core.search import FOUND_MAX, QUERY_CHARS_MAX
 from batonpass.core.search import LIMIT_MAX as FOUND_LIMIT_MAX
 from batonpass.server.http.operations import Operation
@@ -62,6 +63,9 @@ def _hex(at_least: int) -> Schema:
 IN_PATHS: Final[dict[str, Parameter]] = {
     "id": Parameter("The node.", ID),
     "tokens.id": Parameter("The agent.", ID),
+    "capabilities.id": Parameter("The agent.", ID),
+    "capabilities.hosts.id": Parameter("The profile's node.", ID),
+    "run_id": Parameter("The run.", ID),
     "classes.name": Parameter("The class of records.", {**ID, "maxLength": RECORD_NAME_CHARS_MAX}),
     "record_class": Parameter("The class of the record.", _CLASS),
     "records.id": Parameter("Which record of its class.", _RECORD_ID),
@@ -110,6 +114,13 @@ IN_QUERIES: Final[dict[str, Parameter]] = {
     "include_blocked": Parameter("Blocked items too, which are only counted otherwise (D13).", _FLAG),
     "kind": Parameter("Only events of these kinds, with commas between them; the set of kinds grows.", _TEXT),
     "node": Parameter("Only events of this node.", ID),
+    "runs.listed.node": Parameter("Only runs on this item.", ID),
+    "runs.listed.agent": Parameter("Only runs of this agent.", ID),
+    "runs.listed.state": Parameter(
+        "Only runs whose process is in this state.", {"type": "string", "enum": list(STATES)}
+    ),
+    "owner": Parameter("Whose machines: `me`, which is the person behind the caller, or a person's id.", _ME_OR_ID),
+    "max_age": Parameter("Only machines that were there within this time: `30m`, `12h`, `7d`, or milliseconds.", _TEXT),
     "events.page.record": Parameter(
         "Only events of this record, `<class>/<id>`; of it, as of all records, what the caller may read.", _RECORD
     ),

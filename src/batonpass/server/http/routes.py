@@ -28,6 +28,7 @@ from starlette.routing import Route
 from batonpass.core.errors import RateLimited, Resync
 from batonpass.server.http import (
     batch,
+    capabilities,
     capture,
     classes,
     commits,
@@ -45,6 +46,7 @@ from batonpass.server.http import (
     questions,
     queue,
     records,
+    runs,
     schema,
     search,
     tasks,
@@ -55,6 +57,7 @@ from batonpass.server.http import (
 )
 from batonpass.server.http.call import endpoint
 from batonpass.server.http.operations import JSON, Operation, ask, change, create, read, remove, replace, verb
+from batonpass.wire import capabilities as capable
 from batonpass.wire import capture as captured
 from batonpass.wire import classes as classed
 from batonpass.wire import corrections as corrected
@@ -69,6 +72,7 @@ from batonpass.wire import paths
 from batonpass.wire import questions as question
 from batonpass.wire import queue as queued
 from batonpass.wire import records as recorded
+from batonpass.wire import runs as run
 from batonpass.wire import tokens as token
 from batonpass.wire import transfer as moved
 from batonpass.wire import why as reason
@@ -89,6 +93,7 @@ _FILTERS: Final = (
 _FEED: Final = ("after", "wait", "limit", "project", "kind", "node", "record", "class", "field")
 _FULL: Final = (RateLimited,)
 _ENDED: Final = (Resync, RateLimited)
+_RUNS: Final = ("node", "project", "agent", "state", *_PAGE)
 _TARS: Final = (moved.TAR, moved.GZIP)
 _NODES: Final = ("type", "status", "project", "assignee", "text", "limit", "after")
 
@@ -165,6 +170,21 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     read(paths.CLASSES, classes.listed, classed.ClassesReply, *_PAGE),
     read(paths.CLASS, classes.get, classed.ClassDocumentReply, "version"),
     replace(paths.CLASS, classes.put, classed.ClassRequest, classed.ClassReply, also=(201,)),
+    replace(paths.RUN, runs.put, run.RunRequest, run.RunPutReply),
+    change(paths.RUN_LOG, runs.put_log, run.RunLogRequest, run.RunLogPutReply),
+    read(paths.RUNS, runs.listed, run.RunsReply, *_RUNS),
+    read(paths.RUN, runs.get, run.RunBody),
+    read(paths.RUN_LOG, runs.log, run.RunLogReply),
+    change(
+        paths.AGENT_CAPABILITIES,
+        capabilities.publish,
+        capable.CapabilitiesRequest,
+        capable.CapabilitiesReply,
+        published=True,
+    ),
+    read(paths.AGENT_CAPABILITIES, capabilities.get, capable.CapabilitiesReply),
+    change(paths.AGENT_HEARTBEAT, capabilities.beat, capable.HeartbeatRequest, capable.HeartbeatReply, published=True),
+    read(paths.PROFILE_HOSTS, capabilities.hosts, capable.HostsReply, "owner", "max_age"),
     read(paths.EXPORT, transfer.export, None, "gzip", "project", "authored", media=_TARS, headers=(moved.NODE_COUNT,)),
     read(paths.EVENTS, events.page, happened.EventsReply, *_FEED, media=(JSON, happened.STREAM), refuses=_ENDED),
     read(paths.CHANGES, events.changes, happened.ChangesReply, "since", "project", "limit", refuses=_ENDED),

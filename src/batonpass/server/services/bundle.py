@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from batonpass.core.ids import Instant
 from batonpass.server.services.batch import Batches
 from batonpass.server.services.briefing import Briefings
+from batonpass.server.services.capabilities import Fleet
 from batonpass.server.services.capture import Captures
 from batonpass.server.services.choosing import Taken
 from batonpass.server.services.classes import Classes
@@ -30,6 +31,7 @@ from batonpass.server.services.record_pages import RecordPages
 from batonpass.server.services.record_waits import RecordWaits
 from batonpass.server.services.record_writes import RecordWrites
 from batonpass.server.services.records import Records
+from batonpass.server.services.runs import Runs
 from batonpass.server.services.search import Search
 from batonpass.server.services.service_accounts import ServiceAccounts
 from batonpass.server.services.tasks import Tasks
@@ -84,6 +86,8 @@ class Services:
     tokens: Tokens
     keys: Keys
     transfers: Transfers
+    runs: Runs
+    fleet: Fleet
 
     @staticmethod
     def over(store: Store, *, accounts: ServiceAccounts | None = None) -> Services:
@@ -124,6 +128,8 @@ class Services:
             tokens=Tokens(store, identity.principals),
             keys=Keys(store, identity.principals),
             transfers=Transfers(store),
+            runs=Runs(store),
+            fleet=Fleet(store),
         )
 
     async def status(self) -> ServerFacts:

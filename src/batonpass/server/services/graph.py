@@ -26,7 +26,7 @@ from batonpass.server.services.editor import Deed, Editor, Step
 from batonpass.server.services.engine import Done, decide_within
 from batonpass.server.services.puts import puts_edges, require_foreseen, result_of
 from batonpass.server.services.views import NodeView, lease_view, views_of
-from batonpass.store import edges, items, leases, nodes, tombstones
+from batonpass.store import edges, items, leases, nodes, runs, tombstones
 from batonpass.store.base import Fences, Reader, Store, retried
 from batonpass.store.edges import Direction, SeenEdge
 from batonpass.store.nodes import Filter
@@ -193,7 +193,7 @@ class Graph:
 
     @retried
     async def set_readiness(self, caller: Caller, node: NodeId, readiness: str | None) -> wire.ChangeReply | Replayed:
-        """Set or clear the readiness and its stamp; a person's word also forgives the node its lapses (D9, D41)."""
+        """Set or clear the readiness and its stamp; a person's also forgives lapses and runs (D9, D22, D41)."""
         wanted, resource = node_law.parse_readiness(readiness), Resource(node)
         forgives = wanted == READY and caller.principal.is_person
         changing = frozenset({resource} if forgives else ())
@@ -202,10 +202,10 @@ class Graph:
                 return made.replayed
             editor = await Editor.over(made, {node})
             before = editor.require(node)
-            forgiven = _forgive_lapses(made, resource) if forgives else 0
+            forgiven = await _forgive(made, resource) if forgives else {}
             consents = wanted == READY and not before.ready_by_person and caller.principal.is_person
             restamps = "readiness" if forgiven or consents else None
-            data = {"readiness": wanted, **({"lapses_forgiven": forgiven} if forgiven else {})}
+            data = {"readiness": wanted, **forgiven}
             step = Step(before, replace(before.authored, readiness=wanted))
             reply = await _changed(editor, step, Deed("readiness", "node.readiness", data, restamps=restamps))
             reply.warnings += await _unheard(made, step)
@@ -341,6 +341,15 @@ def _with_lease(reply: wire.ChangeReply, done: Done | None) -> wire.ChangeReply:
         reply.lease = lease_body(seen)
         reply.expires_in_ms = max(1, (seen.expires_at - done.now) // MICROS_PER_MS)
     return reply
+
+
+async def _forgive(made: Change, resource: Resource) -> dict[str, int]:
+    """Begin to count anew what makes an item a person's, and return what was counted, for the event (D9, D22)."""
+    forgiven = {
+        "lapses_forgiven": _forgive_lapses(made, resource),
+        "runs_forgiven": await runs.forgive(made.tx, NodeId(resource)),
+    }
+    return {name: count for name, count in forgiven.items() if count}
 
 
 def _forgive_lapses(made: Change, resource: Resource) -> int:

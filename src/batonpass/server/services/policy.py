@@ -23,7 +23,7 @@ LIMITS: Final[Mapping[str, tuple[int, int]]] = {
     "max_claims": (1, 10_000),
 }
 """The least and the most of each number."""
-READINESS: Final = frozenset({"lapse_limit", "agents_may_ready"})
+READINESS: Final = frozenset({"lapse_limit", "run_limit", "agents_may_ready"})
 """What decides whom an item is for, so that every item of the project has to be looked at again."""
 REASON_CHARS_MAX: Final = 500
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from batonpass.core.clock import micros
 from batonpass.core.ids import Instant
+from batonpass.core.runs import RUNS_KEPT
 from batonpass.server.services.change import REPLIES_KEPT
 from batonpass.store import retention
 from batonpass.store.base import SYSTEM, Fences, Store, retried
@@ -21,6 +22,7 @@ KEPT: Final[Mapping[Passing, timedelta]] = {
     "events": EVENTS_KEPT,
     "working_sets": TOKENS_KEPT,
     "tokens": TOKENS_KEPT,
+    "runs": RUNS_KEPT,
 }
 """In this order: a token goes after its working set."""
 EVERY: Final = timedelta(hours=1)

@@ -58,6 +58,7 @@ SELECT
         ORDER BY substr(f.id, 1, 13) <> 'find-declined', f.id
         LIMIT 50
     ) AS few),
+    (SELECT count(*) FROM item_runs c WHERE c.node = n.id AND NOT c.forgiven),
     l.resource, l.kind, l.holder, l.holder_name, l.owner, l.session, l.dispatch, l.epoch, l.version, l.claimed_at,
     l.granted_at, l.expires_at, l.lapses, l.run_token, l.acquired_under, l.taken_from, l.provisional
 FROM nodes n

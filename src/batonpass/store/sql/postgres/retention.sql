@@ -63,3 +63,10 @@ WITH old AS MATERIALIZED (
 )
 DELETE FROM record_log l USING old WHERE l.class = old.class AND l.id = old.id AND l.n = old.n
 RETURNING 1;
+
+-- name: runs(before, most)
+-- Runs that were last heard of so long ago, at most so many, and their logs with them. What they counted stays counted.
+DELETE FROM runs WHERE run IN (
+    SELECT run FROM runs WHERE last_seen < :before LIMIT :most FOR UPDATE SKIP LOCKED
+)
+RETURNING 1;

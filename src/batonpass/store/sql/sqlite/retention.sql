@@ -52,3 +52,7 @@ WHERE l.at >= :after AND l.at <= :reach AND EXISTS (
     WHERE m.class = l.class AND m.id = l.id AND m.n > l.n AND (m.field = l.field OR l.field IS NULL)
 )
 RETURNING 1;
+
+-- name: runs(before, most)
+-- Runs that were last heard of so long ago, at most so many, and their logs with them. What they counted stays counted.
+DELETE FROM runs WHERE run IN (SELECT run FROM runs WHERE last_seen < :before LIMIT :most) RETURNING 1;
