@@ -4,32 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 import pytest
 
+from batonpass.conformance.world import Server, World, found
 from batonpass.server.services.identity import bootstrap
 from batonpass.store.open import open_store
 from batonpass.testing.clock import SharedClock
 from batonpass.testing.databases import PostgresCluster
 from batonpass.testing.processes import server_process
 
-ROOT: Final = Path(__file__).parents[2]
-if str(ROOT) not in sys.path:  # the client and the worker are no part of the installed package
-    sys.path.insert(0, str(ROOT))
-
-from conformance.world import Server, World, found  # noqa: E402 — see above
-
 _serial: Final = itertools.count(1)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line(
-        "markers", "requirement(*ids): which requirements of conformance/requirements.toml it tests"
-    )
+    config.addinivalue_line("markers", "requirement(*ids): which requirements of the kit's requirements.toml it tests")
 
 
 @pytest.fixture(scope="session", params=["sqlite", "postgres"])

@@ -1,59 +1,56 @@
-"""Each requirement has a test, each test says which it is of, and what tests them is a stranger to our code."""
+"""Each requirement has a case, each case says which it is of, and what tries them is a stranger to our code."""
 
 from __future__ import annotations
 
 import ast
 import sys
-import tomllib
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-HERE: Final = Path(__file__).parent
-OUTSIDE: Final = Path(__file__).parents[2] / "conformance"
-REQUIREMENTS: Final = tomllib.loads((OUTSIDE / "requirements.toml").read_text())["requirement"]
+from batonpass import conformance
+from batonpass.conformance.case import cases
+from batonpass.conformance.servers import requirements
+
+KIT: Final = Path(conformance.__file__).parent
 DOCUMENTS: Final = ("leases specification", "worker protocol", "task-fields specification", "companion")
-TESTS: Final = [path for path in sorted(HERE.glob("test_*.py")) if path != Path(__file__)]
-
-
-def named(path: Path) -> Iterator[tuple[str, set[str]]]:
-    """Yield the tests of a module and the requirements that each names."""
-    for function in ast.parse(path.read_text()).body:
-        if isinstance(function, ast.FunctionDef) and function.name.startswith("test_"):
-            marks = [mark for mark in function.decorator_list if isinstance(mark, ast.Call)]
-            names = [mark.args for mark in marks if isinstance(mark.func, ast.Name) and mark.func.id == "requirement"]
-            yield function.name, {str(arg.value) for args in names for arg in args if isinstance(arg, ast.Constant)}
 
 
 def imported(path: Path) -> set[str]:
-    """Return the packages that a module imports."""
+    """Return the packages that a module imports, "kit" for what is the kit's own."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            found |= {alias.name.split(".")[0] for alias in node.names}
+            found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            found.add((node.module or "").split(".")[0])
-    return found
+            found.add(node.module or "")
+    return {"kit" if f"{name}.".startswith("batonpass.conformance.") else name.split(".")[0] for name in found}
 
 
-def test_each_requirement_has_a_test_and_each_test_a_requirement() -> None:
-    tests = {f"{path.name}::{test}": ids for path in TESTS for test, ids in named(path)}
+def test_each_requirement_has_a_case_and_each_case_a_requirement() -> None:
+    assert {name for case in cases() for name in case.requirements} == {each.id for each in requirements()}
+    assert [case.id for case in cases() if not case.requirements] == []
 
-    assert [test for test, ids in tests.items() if not ids] == []
-    assert set().union(*tests.values()) == {requirement["id"] for requirement in REQUIREMENTS}
+
+def test_every_function_of_the_cases_that_takes_a_world_and_returns_nothing_is_a_case() -> None:
+    """So that none is left out for want of a mark."""
+    functions = set()
+    for path in (KIT / "cases").glob("*.py"):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.FunctionDef) and ast.unparse(node.returns or ast.Constant(0)) == "None":
+                names = {arg.arg for arg in node.args.args}
+                functions |= {f"{path.stem}.{node.name}"} if names & {"world", "incident"} else set()
+
+    assert functions == {case.id.partition("[")[0] for case in cases()}
 
 
 def test_each_requirement_is_said_once_with_its_source() -> None:
-    assert [one for one, count in Counter(each["id"] for each in REQUIREMENTS).items() if count > 1] == []
-    for requirement in REQUIREMENTS:
-        assert set(requirement) == {"id", "source", "text"}, requirement
-        assert requirement["source"].startswith(DOCUMENTS), requirement
-        assert requirement["text"].endswith("."), requirement
+    assert [one for one, count in Counter(each.id for each in requirements()).items() if count > 1] == []
+    for requirement in requirements():
+        assert requirement.source.startswith(DOCUMENTS), requirement
+        assert requirement.text.endswith("."), requirement
 
 
-def test_client_and_worker_know_nothing_but_the_standard_library() -> None:
-    for path in OUTSIDE.glob("*.py"):
-        assert imported(path) - sys.stdlib_module_names <= {"conformance"}, path.name
-    for path in TESTS:
-        assert imported(path) - sys.stdlib_module_names <= {"conformance", "pytest"}, path.name
+def test_the_kit_knows_nothing_but_the_standard_library() -> None:
+    for path in KIT.rglob("*.py"):
+        assert imported(path) - sys.stdlib_module_names <= {"kit"}, path.name

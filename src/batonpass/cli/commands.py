@@ -129,6 +129,13 @@ GROUPS: Final[dict[str, tuple[Command, ...]]] = {
             "The worktrees that runs have left here: list them, and remove those that nobody can miss.",
         ),
     ),
+    "The protocol": (
+        Command(
+            "conformance",
+            "conformance:app",
+            "Grade a worker or a server by what the published protocol asks of it.",
+        ),
+    ),
     "Administration": (
         Command("class", "classes:app", "Classes of records: apply, check, list, show and compare them."),
         Command("policy", "policy:policy", "Show what is in force for a project, or change it."),

@@ -33,6 +33,7 @@ from batonpass.client import config
 from batonpass.client.client import Client
 from batonpass.client.config import ConfigError, Local, Token
 from batonpass.client.local import ADDRESS, LocalTransport
+from batonpass.core.clock import Clock
 from batonpass.core.errors import Conflict, Invalid, Unauthorized
 from batonpass.core.identity import agent_id_for, parse_email, parse_name
 from batonpass.core.keys import KeyName
@@ -109,14 +110,17 @@ class ServedLocal:
 
 
 @contextmanager
-def local_server(url: str) -> Iterator[LocalServer]:
-    """Run the server over the database at `url` while the block runs; its folder is made if need be."""
+def local_server(url: str, *, clock: Clock | None = None, door: str = "cli") -> Iterator[LocalServer]:
+    """Run the server over the database at `url` while the block runs; its folder is made if need be.
+
+    `door` is by which way what comes in is said to have come, `clock` a clock in place of the database's.
+    """
     if url.startswith("sqlite:"):
         _make_folder(sqlite_path(url).parent)
     with start_blocking_portal("asyncio", name="local server") as portal:
-        store = portal.call(open_store, url)
+        store = portal.call(partial(open_store, url, clock=clock))
         try:
-            yield LocalServer(url, portal, store, create_app(store, door="cli"))
+            yield LocalServer(url, portal, store, create_app(store, door=door))
         finally:
             portal.call(store.close)
 
@@ -135,12 +139,28 @@ def serve_local(home: Path) -> Iterator[ServedLocal]:
     The address is on the loopback interface, at a port that was free. It takes
     connections when the block begins, and none any more when it has ended.
     """
-    with local_server(database_url(home)) as local, listen(LOOPBACK, 0) as listening:
+    with local_server(database_url(home)) as local:
         person, agent = person_token(local, home), agent_token(local, home)
+        with _on_a_port(local) as address:
+            yield ServedLocal(local, address, person, agent)
+
+
+@contextmanager
+def serve_throwaway(folder: Path, person: Person, *, clock: Clock | None = None) -> Iterator[tuple[str, Token]]:
+    """Serve a new database in `folder` as `baton serve` would; yields the address, and the token of its one admin."""
+    with local_server(f"sqlite:///{folder / config.DATABASE}", clock=clock, door="rest") as local:
+        token = local.portal.call(_first_token, local.store, person)
+        with _on_a_port(local) as address:
+            yield address, token
+
+
+@contextmanager
+def _on_a_port(local: LocalServer) -> Iterator[str]:
+    with listen(LOOPBACK, 0) as listening:
         server = http_server(local.app, shutdown_s_max=SHUTDOWN_S_MAX)
         serving = local.portal.start_task_soon(server.serve, [listening])
         try:
-            yield ServedLocal(local, f"http://{LOOPBACK}:{listening.getsockname()[1]}", person, agent)
+            yield f"http://{LOOPBACK}:{listening.getsockname()[1]}"
         finally:
             server.should_exit = True
             serving.result()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-from conformance.world import World, done
-
-requirement = pytest.mark.requirement
+from batonpass.conformance.case import requirement
+from batonpass.conformance.world import World, done
 
 
 @requirement("batch-read", "batch-read-missing")
-def test_many_nodes_are_read_in_the_order_asked_for(world: World) -> None:
+def many_nodes_are_read_in_the_order_asked_for(world: World) -> None:
     one, two, nobody = world.node(), world.node(), world.name("task")
 
     page = done(world.agent.post("/v1/nodes/batch", {"ids": [two, nobody, one, two]}))
@@ -21,7 +19,7 @@ def test_many_nodes_are_read_in_the_order_asked_for(world: World) -> None:
 
 
 @requirement("batch-read-pages")
-def test_a_page_is_bounded_and_the_cursor_gives_the_next(world: World) -> None:
+def a_page_is_bounded_and_the_cursor_gives_the_next(world: World) -> None:
     ids = [world.node(body="x" * 8000) for _ in range(8)]
 
     page = done(world.agent.post("/v1/nodes/batch", {"ids": ids}))
@@ -37,7 +35,7 @@ def test_a_page_is_bounded_and_the_cursor_gives_the_next(world: World) -> None:
 
 
 @requirement("history-read")
-def test_a_nodes_history_and_each_of_its_revisions_can_be_read(world: World) -> None:
+def a_nodes_history_and_each_of_its_revisions_can_be_read(world: World) -> None:
     node = world.node(body="First.")
     first = world.read(node)["revision"]
     done(world.ann.post(f"/v1/nodes/{node}/priority", {"priority": "p1"}))
@@ -50,7 +48,7 @@ def test_a_nodes_history_and_each_of_its_revisions_can_be_read(world: World) -> 
 
 
 @requirement("commit-lookup")
-def test_a_commit_leads_to_the_nodes_that_carry_it(world: World) -> None:
+def a_commit_leads_to_the_nodes_that_carry_it(world: World) -> None:
     node, sha = world.node(), f"{world.number:07x}fade"
     done(world.agent.post(f"/v1/nodes/{node}/commits", {"repo": "web", "sha": sha}))
 
@@ -58,7 +56,7 @@ def test_a_commit_leads_to_the_nodes_that_carry_it(world: World) -> None:
 
 
 @requirement("schema-read")
-def test_the_vocabulary_can_be_read(world: World) -> None:
+def the_vocabulary_can_be_read(world: World) -> None:
     types = {kind["name"]: kind for kind in done(world.agent.get("/v1/schema"))["types"]}
 
     assert set(types["task"]["statuses"]) == {"open", "active", "done", "abandoned"}
@@ -66,7 +64,7 @@ def test_the_vocabulary_can_be_read(world: World) -> None:
 
 
 @requirement("edge-live")
-def test_an_edge_can_be_made_to_depend_on_its_target_being_live(world: World) -> None:
+def an_edge_can_be_made_to_depend_on_its_target_being_live(world: World) -> None:
     node, target = world.node(), world.node()
     edge = {"type": "relates-to", "to": target}
 
@@ -78,7 +76,7 @@ def test_an_edge_can_be_made_to_depend_on_its_target_being_live(world: World) ->
 
 
 @requirement("execution-hold")
-def test_an_item_under_execution_is_completed_by_the_write_that_ends_the_hold(world: World) -> None:
+def an_item_under_execution_is_completed_by_the_write_that_ends_the_hold(world: World) -> None:
     node = world.node(execution="exec-1")
     world.resolver(node)
     held = world.read(node)

@@ -1,7 +1,7 @@
 """A client of the published protocol: a token, JSON over HTTP, and nothing but the standard library.
 
-It is written from the published documents alone and imports nothing of
-Batonpass, so that what works with it works with any client of that protocol.
+It is written from the published documents alone, so that what works with it
+works with any client of that protocol.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
+
+from batonpass.conformance.proxy import Ask, Record, Reply
 
 ANSWER_S_MAX: Final = 30.0
 
@@ -37,11 +39,12 @@ class Answer:
 
 
 class Client:
-    """Whoever holds `token`, speaking to the server at `address`."""
+    """Whoever holds `token`, speaking to the server at `address`; `record` gets what was asked and answered."""
 
-    def __init__(self, address: str, token: str | None) -> None:
+    def __init__(self, address: str, token: str | None, *, record: Record | None = None) -> None:
         parts = urlsplit(address)
-        self._host, self._port, self._token = parts.hostname or "", parts.port, token
+        self._host, self._port, self.token = parts.hostname or "", parts.port, token
+        self._record = record
 
     def get(self, path: str, **query: object) -> Answer:
         """Ask for what is at `path`."""
@@ -67,8 +70,9 @@ class Client:
     def send(self, method: str, path: str, raw: bytes | None) -> Answer:
         """Send a body that is bytes already."""
         headers = {"Content-Type": "application/json"} if raw is not None else {}
-        if self._token is not None:
-            headers["Authorization"] = f"Bearer {self._token}"
+        if self.token is not None:
+            headers["Authorization"] = f"Bearer {self.token}"
+        asked = self._record.number() if self._record is not None else 0
         connection = http.client.HTTPConnection(self._host, self._port, timeout=ANSWER_S_MAX)
         try:
             connection.request(method, path, body=raw, headers=headers)
@@ -77,4 +81,7 @@ class Client:
         finally:
             connection.close()
         named = {name.lower(): value for name, value in response.getheaders()}
+        if self._record is not None:
+            lower = {name.lower(): value for name, value in headers.items()}
+            self._record.note(asked, Ask(method, path, lower, raw or b""), Reply(response.status, content, named))
         return Answer(response.status, json.loads(content) if content else None, named)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import pytest
-from conformance.client import Answer, Client
-from conformance.world import World, done
-
-requirement = pytest.mark.requirement
+from batonpass.conformance.case import requirement
+from batonpass.conformance.client import Answer, Client
+from batonpass.conformance.world import World, done
 
 RESULT: Final = {"ok", "status", "id", "revision", "warnings"}
 CHANGE: Final = {"status", "id", "revision", "warnings"}
@@ -25,7 +23,7 @@ def put(who: Client, *nodes: object, **body: object) -> tuple[int, list[Any]]:
 
 
 @requirement("put-results", "put-forms")
-def test_a_batch_takes_markdown_and_objects_and_answers_each(world: World) -> None:
+def a_batch_takes_markdown_and_objects_and_answers_each(world: World) -> None:
     ids = [world.name("task") for _ in range(3)]
     markdown = f"---\nid: {ids[0]}\ntype: task\ntitle: One\nsummary: S\ndate: 2026-06-01\n---\nText.\n"
 
@@ -40,7 +38,7 @@ def test_a_batch_takes_markdown_and_objects_and_answers_each(world: World) -> No
 
 
 @requirement("put-partial", "put-edge-unknown")
-def test_an_entry_that_fails_makes_the_answer_207_and_stops_no_other(world: World) -> None:
+def an_entry_that_fails_makes_the_answer_207_and_stops_no_other(world: World) -> None:
     good, bad, edge = world.name("task"), world.name("task"), world.name("task")
 
     status, results = put(
@@ -62,7 +60,7 @@ def test_an_entry_that_fails_makes_the_answer_207_and_stops_no_other(world: Worl
 
 
 @requirement("put-order", "completion-gate")
-def test_entries_are_applied_in_order_so_the_resolver_goes_before_what_it_completes(world: World) -> None:
+def entries_are_applied_in_order_so_the_resolver_goes_before_what_it_completes(world: World) -> None:
     node = world.node()
     revision = world.read(node)["revision"]
     resolver = world.entry(world.name("art"), "artifact", edges=[{"type": "resolves", "to": node}])
@@ -77,7 +75,7 @@ def test_entries_are_applied_in_order_so_the_resolver_goes_before_what_it_comple
 
 
 @requirement("put-exists-error", "put-exists-skip")
-def test_a_node_that_exists_is_a_conflict_or_is_skipped(world: World) -> None:
+def a_node_that_exists_is_a_conflict_or_is_skipped(world: World) -> None:
     node = world.node()
     now = world.read(node)["revision"]
     other = world.entry(node, title="Another")
@@ -90,7 +88,7 @@ def test_a_node_that_exists_is_a_conflict_or_is_skipped(world: World) -> None:
 
 
 @requirement("put-exists-update")
-def test_an_update_names_the_revision_it_replaces(world: World) -> None:
+def an_update_names_the_revision_it_replaces(world: World) -> None:
     node = world.node()
     first = world.read(node)["revision"]
 
@@ -110,7 +108,7 @@ def test_an_update_names_the_revision_it_replaces(world: World) -> None:
 
 
 @requirement("put-edge-names", "put-dangling")
-def test_edges_are_written_under_their_canonical_names_on_the_node_they_lead_from(world: World) -> None:
+def edges_are_written_under_their_canonical_names_on_the_node_they_lead_from(world: World) -> None:
     blocker, node = world.node(), world.name("task")
 
     status, (result,) = put(
@@ -131,7 +129,7 @@ def test_edges_are_written_under_their_canonical_names_on_the_node_they_lead_fro
 
 
 @requirement("born-terminal")
-def test_nothing_is_born_done(world: World) -> None:
+def nothing_is_born_done(world: World) -> None:
     status, (result,) = put(world.agent, world.entry(world.name("task"), status="done"))
 
     assert (status, result["ok"], result["code"]) == (207, False, "transition_denied")
@@ -141,7 +139,7 @@ def test_nothing_is_born_done(world: World) -> None:
 
 
 @requirement("read-node", "read-unresolved")
-def test_a_node_is_read_as_it_stands_and_as_data(world: World) -> None:
+def a_node_is_read_as_it_stands_and_as_data(world: World) -> None:
     node = world.node(body="Some text.")
 
     read = world.read(node)
@@ -156,7 +154,7 @@ def test_a_node_is_read_as_it_stands_and_as_data(world: World) -> None:
 
 
 @requirement("read-resolution")
-def test_a_node_that_is_resolved_says_by_what(world: World) -> None:
+def a_node_that_is_resolved_says_by_what(world: World) -> None:
     node = world.node(status="open")
     resolver = world.resolver(node)
 
@@ -169,7 +167,7 @@ def test_a_node_that_is_resolved_says_by_what(world: World) -> None:
 
 
 @requirement("resolver-counts", "answers-questions")
-def test_what_is_not_approved_superseded_or_of_another_kind_resolves_nothing(world: World) -> None:
+def what_is_not_approved_superseded_or_of_another_kind_resolves_nothing(world: World) -> None:
     waiting, superseded, answered, asked = world.node(), world.node(), world.node(), world.node("question")
     world.resolver(waiting, status="in-review")
     old = world.resolver(superseded)
@@ -183,7 +181,7 @@ def test_what_is_not_approved_superseded_or_of_another_kind_resolves_nothing(wor
 
 
 @requirement("read-enriched")
-def test_a_node_is_read_with_its_open_findings_and_successors(world: World) -> None:
+def a_node_is_read_with_its_open_findings_and_successors(world: World) -> None:
     node = world.node()
     finding = world.node("finding", prefix="find", status="open", edges=[{"type": "relates-to", "to": node}])
     successor = world.node(edges=[{"type": "supersedes", "to": node}])
@@ -195,7 +193,7 @@ def test_a_node_is_read_with_its_open_findings_and_successors(world: World) -> N
 
 
 @requirement("not-found")
-def test_a_node_that_is_not_there_is_not_found(world: World) -> None:
+def a_node_that_is_not_there_is_not_found(world: World) -> None:
     answer = world.agent.get(f"/v1/nodes/{world.name('task')}")
 
     assert (answer.status, answer.code) == (404, "not_found")
@@ -205,7 +203,7 @@ def test_a_node_that_is_not_there_is_not_found(world: World) -> None:
 
 
 @requirement("edge-add", "edge-replace")
-def test_an_edge_is_added_once_and_replaced_by_one_with_other_attributes(world: World) -> None:
+def an_edge_is_added_once_and_replaced_by_one_with_other_attributes(world: World) -> None:
     node, other = world.node(), world.node()
 
     def add(**attrs: object) -> dict[str, Any]:
@@ -221,7 +219,7 @@ def test_an_edge_is_added_once_and_replaced_by_one_with_other_attributes(world: 
 
 
 @requirement("edge-both")
-def test_both_ends_of_an_edge_must_exist(world: World) -> None:
+def both_ends_of_an_edge_must_exist(world: World) -> None:
     node, nobody = world.node(), world.name("task")
 
     for src, dst in ((node, nobody), (nobody, node)):
@@ -230,7 +228,7 @@ def test_both_ends_of_an_edge_must_exist(world: World) -> None:
 
 
 @requirement("edge-inverse")
-def test_an_inverse_label_writes_on_the_other_node_and_names_it(world: World) -> None:
+def an_inverse_label_writes_on_the_other_node_and_names_it(world: World) -> None:
     node, blocker = world.node(), world.node()
 
     body = done(world.agent.post(f"/v1/nodes/{node}/edges", {"type": "blocked-by", "to": blocker}))
@@ -240,7 +238,7 @@ def test_an_inverse_label_writes_on_the_other_node_and_names_it(world: World) ->
 
 
 @requirement("edge-remove")
-def test_an_edge_is_removed_by_a_delete_with_a_body_and_a_missing_one_is_skipped(world: World) -> None:
+def an_edge_is_removed_by_a_delete_with_a_body_and_a_missing_one_is_skipped(world: World) -> None:
     node, other = world.node(), world.node()
     body = {"type": "related-to", "to": other}
     done(world.agent.post(f"/v1/nodes/{node}/edges", body))
@@ -260,7 +258,7 @@ def change(world: World, node: str, name: str, **body: object) -> Answer:
 
 
 @requirement("status-gate", "status-words")
-def test_a_status_is_a_word_of_the_type_and_a_completion_needs_its_resolver(world: World) -> None:
+def a_status_is_a_word_of_the_type_and_a_completion_needs_its_resolver(world: World) -> None:
     node = world.node()
 
     unknown, early = change(world, node, "status", status="sleeping"), change(world, node, "status", status="done")
@@ -274,7 +272,7 @@ def test_a_status_is_a_word_of_the_type_and_a_completion_needs_its_resolver(worl
 
 
 @requirement("priority")
-def test_a_priority_is_stamped_with_whose_word_it_is_and_cleared_in_four_ways(world: World) -> None:
+def a_priority_is_stamped_with_whose_word_it_is_and_cleared_in_four_ways(world: World) -> None:
     node = world.node()
 
     for clear in ("none", "clear", "", "p0"):
@@ -292,7 +290,7 @@ def test_a_priority_is_stamped_with_whose_word_it_is_and_cleared_in_four_ways(wo
 
 
 @requirement("readiness")
-def test_a_readiness_is_agent_or_nothing(world: World) -> None:
+def a_readiness_is_agent_or_nothing(world: World) -> None:
     node = world.node()
 
     for clear in ("none", "clear", "", None):
@@ -305,7 +303,7 @@ def test_a_readiness_is_agent_or_nothing(world: World) -> None:
 
 
 @requirement("commits")
-def test_a_commit_is_appended_once(world: World) -> None:
+def a_commit_is_appended_once(world: World) -> None:
     node, sha = world.node(), "0123456789abcdef0123456789abcdef01234567"
 
     answers = [done(change(world, node, "commits", repo="web", sha=each))["status"] for each in (sha, sha, sha[:10])]

@@ -12,20 +12,33 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 
-from conformance.client import Answer, Client
+from batonpass.conformance.client import Answer, Client
+from batonpass.conformance.proxy import Record
 
 TTL: Final = timedelta(minutes=45)
 TTL_MAX: Final = timedelta(hours=8)
 GRACE: Final = timedelta(hours=48)
 
 
+class NotSeen(Exception):
+    """Something that can't be tried on this server; the message says why."""
+
+
 @dataclass(frozen=True)
 class Server:
-    """Where a server listens, its first person's token, and how to let time pass on its clock."""
+    """Where a server listens, an admin's token, and how to let time pass on its clock, None where nobody can.
+
+    What is asked of it is written down in `record`, if there is one.
+    """
 
     address: str
     admin_token: str
-    passes: Callable[[timedelta], object]
+    passes: Callable[[timedelta], object] | None = None
+    record: Record | None = None
+
+    def client(self, token: str | None) -> Client:
+        """Return a client under some token, or under none."""
+        return Client(self.address, token, record=self.record)
 
 
 @dataclass(frozen=True)
@@ -49,7 +62,7 @@ class World:
 
     def client(self, token: str | None) -> Client:
         """Return a client under some token, or under none."""
-        return Client(self.server.address, token)
+        return self.server.client(token)
 
     def name(self, stem: str) -> str:
         """Return an id that nobody else has and that begins with `stem`."""
@@ -73,6 +86,8 @@ class World:
 
     def passes(self, span: timedelta) -> None:
         """Let time pass on the server's clock."""
+        if self.server.passes is None:
+            raise NotSeen(f"it takes a server whose clock can be moved by {span}")
         self.server.passes(span)
 
     def read(self, node: str) -> Any:  # noqa: ANN401 — JSON
@@ -95,17 +110,17 @@ class World:
 
 def found(server: Server, number: int) -> World:
     """Make the two people and their agents, who are called by `number`, and return their corner."""
-    admin = Client(server.address, server.admin_token)
+    admin = server.client(server.admin_token)
     ids: dict[str, str] = {}
     clients: dict[str, Client] = {}
     for person, agent in (("ann", "agent"), ("ben", "rival")):
         called = {"name": f"{person} {number}", "email": f"{person}-{number}@example.org"}
         ids[person] = done(admin.post("/v1/admin/people", called))["id"]
         token = done(admin.post("/v1/admin/tokens", {"person": ids[person]}))["token"]
-        clients[person] = Client(server.address, token)
+        clients[person] = server.client(token)
         ids[agent] = done(clients[person].post("/v1/agents", {"label": f"{agent} {number}"}))["id"]
         minted = done(clients[person].post(f"/v1/agents/{ids[agent]}/token", {"standing": True}))
-        clients[agent] = Client(server.address, minted["token"])
+        clients[agent] = server.client(minted["token"])
     return World(
         server,
         number,

@@ -8,11 +8,9 @@ from datetime import datetime, timedelta
 from threading import Barrier
 from typing import Any, Final
 
-import pytest
-from conformance.client import Answer, Client
-from conformance.world import World, done
-
-requirement = pytest.mark.requirement
+from batonpass.conformance.case import part, requirement
+from batonpass.conformance.client import Answer, Client
+from batonpass.conformance.world import World, done
 
 LEASE: Final = timedelta(seconds=300)
 
@@ -69,7 +67,7 @@ class Incident:
         return entries
 
 
-@pytest.fixture
+@part
 def incident(world: World) -> Incident:
     return Incident(world)
 
@@ -87,7 +85,7 @@ def at_once(incident: Incident, who: Sequence[Client]) -> list[Answer]:
 
 
 @requirement("task-claim", "task-claim-creates")
-def test_a_claim_takes_a_free_task_and_makes_its_record(incident: Incident) -> None:
+def a_claim_takes_a_free_task_and_makes_its_record(incident: Incident) -> None:
     body = done(incident.claim(incident.workers[0]))
 
     assert (body["record"], body["field"], body["owner"]) == (incident.record, "remediation", incident.names[0])
@@ -97,7 +95,7 @@ def test_a_claim_takes_a_free_task_and_makes_its_record(incident: Incident) -> N
 
 
 @requirement("task-held")
-def test_a_task_that_somebody_holds_is_held(incident: Incident) -> None:
+def a_task_that_somebody_holds_is_held(incident: Incident) -> None:
     held = done(incident.claim(incident.workers[0]))
 
     refused = incident.claim(incident.workers[1])
@@ -108,7 +106,7 @@ def test_a_task_that_somebody_holds_is_held(incident: Incident) -> None:
 
 
 @requirement("task-one-wins", "task-fleet")
-def test_of_five_workers_at_a_barrier_one_gets_the_task(incident: Incident) -> None:
+def of_five_workers_at_a_barrier_one_gets_the_task(incident: Incident) -> None:
     answers = at_once(incident, incident.workers)
 
     (winner,) = (answer.body["owner"] for answer in answers if answer.ok)
@@ -117,7 +115,7 @@ def test_of_five_workers_at_a_barrier_one_gets_the_task(incident: Incident) -> N
 
 
 @requirement("task-identity", "task-claim-again")
-def test_copies_with_one_key_all_have_the_task(incident: Incident) -> None:
+def copies_with_one_key_all_have_the_task(incident: Incident) -> None:
     answers = at_once(incident, [incident.workers[0]] * 5)
 
     assert [answer.status for answer in answers] == [200] * 5
@@ -125,7 +123,7 @@ def test_copies_with_one_key_all_have_the_task(incident: Incident) -> None:
 
 
 @requirement("task-renew")
-def test_a_renewal_extends_the_lease_from_now(incident: Incident) -> None:
+def a_renewal_extends_the_lease_from_now(incident: Incident) -> None:
     held = done(incident.claim(incident.workers[0]))
     incident.world.passes(timedelta(seconds=100))
 
@@ -137,7 +135,7 @@ def test_a_renewal_extends_the_lease_from_now(incident: Incident) -> None:
 
 
 @requirement("task-release")
-def test_a_released_task_is_free(incident: Incident) -> None:
+def a_released_task_is_free(incident: Incident) -> None:
     done(incident.claim(incident.workers[0]))
 
     released = done(incident.claim(incident.workers[0], lease_seconds=0))
@@ -148,7 +146,7 @@ def test_a_released_task_is_free(incident: Incident) -> None:
 
 
 @requirement("task-takeover", "task-takeover-history", "task-renew-held")
-def test_a_lapsed_task_is_taken_over_and_its_former_holder_told(incident: Incident) -> None:
+def a_lapsed_task_is_taken_over_and_its_former_holder_told(incident: Incident) -> None:
     done(incident.claim(incident.workers[0]))
     incident.lapses()
 
@@ -162,7 +160,7 @@ def test_a_lapsed_task_is_taken_over_and_its_former_holder_told(incident: Incide
 
 
 @requirement("task-release-other")
-def test_a_lapsed_task_released_by_somebody_else_is_recorded_as_taken_over(incident: Incident) -> None:
+def a_lapsed_task_released_by_somebody_else_is_recorded_as_taken_over(incident: Incident) -> None:
     done(incident.claim(incident.workers[0]))
     incident.lapses()
 
@@ -173,7 +171,7 @@ def test_a_lapsed_task_released_by_somebody_else_is_recorded_as_taken_over(incid
 
 
 @requirement("task-get")
-def test_reading_a_task_shows_who_has_it_and_until_when(incident: Incident) -> None:
+def reading_a_task_shows_who_has_it_and_until_when(incident: Incident) -> None:
     held = done(incident.claim(incident.workers[0]))
 
     read = done(incident.writer.get(f"/v1/records/{incident.record}/fields/remediation"))
@@ -188,7 +186,7 @@ def test_reading_a_task_shows_who_has_it_and_until_when(incident: Incident) -> N
 
 
 @requirement("task-lease-default")
-def test_how_long_a_lease_is(incident: Incident) -> None:
+def how_long_a_lease_is(incident: Incident) -> None:
     unsaid = incident.claim(incident.workers[0], "review")
     too_long = incident.claim(incident.workers[0], "review", lease_seconds=86_401)
     longest = incident.claim(incident.workers[0], "review", lease_seconds=86_400)
@@ -200,14 +198,14 @@ def test_how_long_a_lease_is(incident: Incident) -> None:
 
 
 @requirement("task-not-task")
-def test_only_a_task_is_claimed(incident: Incident) -> None:
+def only_a_task_is_claimed(incident: Incident) -> None:
     answers = [incident.claim(incident.workers[0], field) for field in ("status", "actions")]
 
     assert [(each.status, each.code) for each in answers] == [(400, "NOT_TASK_FIELD")] * 2
 
 
 @requirement("task-scope")
-def test_claiming_is_a_permission_of_its_own(incident: Incident) -> None:
+def claiming_is_a_permission_of_its_own(incident: Incident) -> None:
     claimed_by_a_writer = incident.claim(incident.writer)
     done(incident.claim(incident.workers[0]))
     put_by_a_claimer = incident.put(incident.workers[0], "open")
@@ -216,7 +214,7 @@ def test_claiming_is_a_permission_of_its_own(incident: Incident) -> None:
 
 
 @requirement("task-claim-reads")
-def test_a_role_that_claims_what_it_may_not_read_is_not_loaded(incident: Incident) -> None:
+def a_role_that_claims_what_it_may_not_read_is_not_loaded(incident: Incident) -> None:
     refused = incident.load(incident.document(read=["status"]))
 
     assert not refused.ok
@@ -224,7 +222,7 @@ def test_a_role_that_claims_what_it_may_not_read_is_not_loaded(incident: Inciden
 
 
 @requirement("task-fence", "task-locks-nothing-else")
-def test_a_fence_holds_while_the_claim_stands_and_others_write_meanwhile(incident: Incident) -> None:
+def a_fence_holds_while_the_claim_stands_and_others_write_meanwhile(incident: Incident) -> None:
     done(incident.load(incident.document(write=["status"])))
     held = done(incident.claim(incident.workers[0]))
     fence = [{"field": "remediation", "version": held["version"], "kind": "fence"}]

@@ -5,11 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-import pytest
-from conformance.client import Answer, Client
-from conformance.world import GRACE, TTL, TTL_MAX, World, done
-
-requirement = pytest.mark.requirement
+from batonpass.conformance.case import each, requirement
+from batonpass.conformance.client import Answer, Client
+from batonpass.conformance.world import GRACE, TTL, TTL_MAX, World, done
 
 VIEW: Final = {"node_id", "by", "expires", "expires_at", "session", "claimed_at"}
 """What a lease view has at the least; more may be added, nothing is repurposed."""
@@ -40,7 +38,7 @@ def assert_names(refusal: Answer, holder: str, code: str) -> None:
 
 
 @requirement("claim-takes", "claim-lease-view", "claim-horizon")
-def test_a_claim_of_a_free_node_answers_with_the_lease_and_its_horizon(world: World) -> None:
+def a_claim_of_a_free_node_answers_with_the_lease_and_its_horizon(world: World) -> None:
     node = world.node()
 
     body = granted(world.agent, node, "claim")
@@ -59,7 +57,7 @@ def test_a_claim_of_a_free_node_answers_with_the_lease_and_its_horizon(world: Wo
 
 
 @requirement("claim-edge")
-def test_a_claim_writes_an_assigned_edge_to_the_claimer_once(world: World) -> None:
+def a_claim_writes_an_assigned_edge_to_the_claimer_once(world: World) -> None:
     node = world.node()
 
     granted(world.agent, node, "claim")
@@ -69,7 +67,7 @@ def test_a_claim_writes_an_assigned_edge_to_the_claimer_once(world: World) -> No
 
 
 @requirement("claim-held")
-def test_a_claim_of_what_somebody_else_holds_is_a_conflict_that_names_them(world: World) -> None:
+def a_claim_of_what_somebody_else_holds_is_a_conflict_that_names_them(world: World) -> None:
     node = world.node()
     held = granted(world.agent, node, "claim")["lease"]
 
@@ -80,7 +78,7 @@ def test_a_claim_of_what_somebody_else_holds_is_a_conflict_that_names_them(world
 
 
 @requirement("claim-again")
-def test_a_claim_of_ones_own_live_claim_renews_it(world: World) -> None:
+def a_claim_of_ones_own_live_claim_renews_it(world: World) -> None:
     node = world.node()
     first = granted(world.agent, node, "claim")
     world.passes(MINUTE)
@@ -93,7 +91,7 @@ def test_a_claim_of_ones_own_live_claim_renews_it(world: World) -> None:
 
 
 @requirement("claim-session")
-def test_a_session_that_is_named_is_shown_and_its_holders_others_may_still_renew(world: World) -> None:
+def a_session_that_is_named_is_shown_and_its_holders_others_may_still_renew(world: World) -> None:
     node = world.node()
 
     assert granted(world.agent, node, "claim", session="s-1")["lease"]["session"] == "s-1"
@@ -101,7 +99,7 @@ def test_a_session_that_is_named_is_shown_and_its_holders_others_may_still_renew
 
 
 @requirement("claim-identity")
-def test_who_claims_is_who_asks_and_never_what_the_body_says(world: World) -> None:
+def who_claims_is_who_asks_and_never_what_the_body_says(world: World) -> None:
     node = world.node()
 
     body = granted(world.agent, node, "claim", by=world.ids["ben"], agent=world.ids["rival"], person=world.ids["ben"])
@@ -110,7 +108,7 @@ def test_who_claims_is_who_asks_and_never_what_the_body_says(world: World) -> No
 
 
 @requirement("claim-nonce")
-def test_a_second_launch_by_the_same_identity_is_told_apart_by_its_nonce(world: World) -> None:
+def a_second_launch_by_the_same_identity_is_told_apart_by_its_nonce(world: World) -> None:
     node = world.node()
     first = granted(world.agent, node, "claim", dispatch="launch-1")
 
@@ -123,7 +121,7 @@ def test_a_second_launch_by_the_same_identity_is_told_apart_by_its_nonce(world: 
 
 
 @requirement("claim-lapsed")
-def test_a_lapsed_claim_is_free_for_all_without_anybody_doing_anything(world: World) -> None:
+def a_lapsed_claim_is_free_for_all_without_anybody_doing_anything(world: World) -> None:
     node = world.node()
     granted(world.agent, node, "claim")
     assert node not in world.queued(world.rival)
@@ -136,7 +134,7 @@ def test_a_lapsed_claim_is_free_for_all_without_anybody_doing_anything(world: Wo
 
 
 @requirement("claim-blocked")
-def test_claiming_a_blocked_item_is_legal(world: World) -> None:
+def claiming_a_blocked_item_is_legal(world: World) -> None:
     node = world.node()
     world.node(edges=[{"type": "blocks", "to": node}])
 
@@ -144,8 +142,8 @@ def test_claiming_a_blocked_item_is_legal(world: World) -> None:
 
 
 @requirement("not-claimable", "not-found")
-@pytest.mark.parametrize("name", ["claim", "renew", "extend", "reserve"])
-def test_only_work_that_is_there_can_be_leased(world: World, name: str) -> None:
+@each("name", ["claim", "renew", "extend", "reserve"])
+def only_work_that_is_there_can_be_leased(world: World, name: str) -> None:
     body = {"ms": 1000} if name == "extend" else {}
     norm, nobody = world.node("norm"), world.name("task")
 
@@ -161,7 +159,7 @@ def test_only_work_that_is_there_can_be_leased(world: World, name: str) -> None:
 
 
 @requirement("renew-bumps", "renew-no-write")
-def test_a_renewal_moves_the_expiry_and_leaves_the_node_alone(world: World) -> None:
+def a_renewal_moves_the_expiry_and_leaves_the_node_alone(world: World) -> None:
     node = world.node()
     claimed = granted(world.agent, node, "claim")
     before = world.read(node)["revision"]
@@ -177,7 +175,7 @@ def test_a_renewal_moves_the_expiry_and_leaves_the_node_alone(world: World) -> N
 
 
 @requirement("renew-reclaims")
-def test_a_renewal_of_what_nobody_holds_claims_it_and_says_so(world: World) -> None:
+def a_renewal_of_what_nobody_holds_claims_it_and_says_so(world: World) -> None:
     fresh, lapsed = world.node(), world.node()
     granted(world.agent, lapsed, "claim")
     world.passes(TTL)
@@ -190,7 +188,7 @@ def test_a_renewal_of_what_nobody_holds_claims_it_and_says_so(world: World) -> N
 
 
 @requirement("renew-lost")
-def test_a_renewal_of_what_somebody_else_holds_is_lost_and_names_them(world: World) -> None:
+def a_renewal_of_what_somebody_else_holds_is_lost_and_names_them(world: World) -> None:
     node = world.node()
     granted(world.agent, node, "claim")
     world.passes(TTL)
@@ -200,7 +198,7 @@ def test_a_renewal_of_what_somebody_else_holds_is_lost_and_names_them(world: Wor
 
 
 @requirement("renew-binds")
-def test_a_renewal_that_names_a_session_binds_the_lease_to_it(world: World) -> None:
+def a_renewal_that_names_a_session_binds_the_lease_to_it(world: World) -> None:
     node = world.node()
     granted(world.agent, node, "claim")
 
@@ -208,7 +206,7 @@ def test_a_renewal_that_names_a_session_binds_the_lease_to_it(world: World) -> N
 
 
 @requirement("renew-person")
-def test_the_person_who_owns_the_holding_agent_may_renew(world: World) -> None:
+def the_person_who_owns_the_holding_agent_may_renew(world: World) -> None:
     node = world.node()
     granted(world.agent, node, "claim")
 
@@ -219,7 +217,7 @@ def test_the_person_who_owns_the_holding_agent_may_renew(world: World) -> None:
 
 
 @requirement("extend-stretches", "extend-never-shortens")
-def test_an_extension_stretches_and_neither_a_renewal_nor_a_shorter_one_undoes_it(world: World) -> None:
+def an_extension_stretches_and_neither_a_renewal_nor_a_shorter_one_undoes_it(world: World) -> None:
     node = world.node()
     granted(world.agent, node, "claim")
 
@@ -233,7 +231,7 @@ def test_an_extension_stretches_and_neither_a_renewal_nor_a_shorter_one_undoes_i
 
 
 @requirement("extend-capped")
-def test_an_extension_past_the_ceiling_is_cut_and_says_so(world: World) -> None:
+def an_extension_past_the_ceiling_is_cut_and_says_so(world: World) -> None:
     node = world.node()
     granted(world.agent, node, "claim")
 
@@ -244,8 +242,8 @@ def test_an_extension_past_the_ceiling_is_cut_and_says_so(world: World) -> None:
 
 
 @requirement("extend-positive")
-@pytest.mark.parametrize("ms", [0, -1, "1000", None, True, []])
-def test_the_milliseconds_of_an_extension_are_a_positive_number(world: World, ms: object) -> None:
+@each("ms", [0, -1, "1000", None, True, []])
+def the_milliseconds_of_an_extension_are_a_positive_number(world: World, ms: object) -> None:
     node = world.node()
 
     answer = verb(world.agent, node, "extend", ms=ms)
@@ -256,12 +254,12 @@ def test_the_milliseconds_of_an_extension_are_a_positive_number(world: World, ms
 
 
 @requirement("extend-positive")
-def test_an_extension_without_milliseconds_is_refused(world: World) -> None:
+def an_extension_without_milliseconds_is_refused(world: World) -> None:
     assert verb(world.agent, world.node(), "extend").status == 422
 
 
 @requirement("extend-reclaims", "extend-lost")
-def test_an_extension_claims_what_nobody_holds_and_is_lost_where_somebody_does(world: World) -> None:
+def an_extension_claims_what_nobody_holds_and_is_lost_where_somebody_does(world: World) -> None:
     node = world.node()
 
     reclaimed = granted(world.agent, node, "extend", ms=7_200_000)
@@ -274,7 +272,7 @@ def test_an_extension_claims_what_nobody_holds_and_is_lost_where_somebody_does(w
 
 
 @requirement("reserve-parks", "reserve-edge")
-def test_a_reservation_keeps_the_node_for_its_owner_for_the_grace_window(world: World) -> None:
+def a_reservation_keeps_the_node_for_its_owner_for_the_grace_window(world: World) -> None:
     node = world.node()
     granted(world.agent, node, "claim")
 
@@ -290,7 +288,7 @@ def test_a_reservation_keeps_the_node_for_its_owner_for_the_grace_window(world: 
 
 
 @requirement("reserve-queue", "reserve-escalates")
-def test_a_reserved_item_is_first_in_its_owners_queue_and_in_nobody_elses_until_the_window_ends(world: World) -> None:
+def a_reserved_item_is_first_in_its_owners_queue_and_in_nobody_elses_until_the_window_ends(world: World) -> None:
     urgent, node = world.node(priority="p1"), world.node()
     granted(world.agent, node, "claim")
     granted(world.agent, node, "reserve")
@@ -309,7 +307,7 @@ def test_a_reserved_item_is_first_in_its_owners_queue_and_in_nobody_elses_until_
 
 
 @requirement("reserve-reclaims", "reserve-lost")
-def test_a_reservation_takes_what_nobody_holds_and_never_what_somebody_does(world: World) -> None:
+def a_reservation_takes_what_nobody_holds_and_never_what_somebody_does(world: World) -> None:
     node = world.node()
 
     reclaimed = granted(world.agent, node, "reserve")
@@ -319,8 +317,8 @@ def test_a_reservation_takes_what_nobody_holds_and_never_what_somebody_does(worl
 
 
 @requirement("reserve-taken-up")
-@pytest.mark.parametrize("name", ["claim", "renew", "extend"])
-def test_its_owner_takes_a_reservation_up_again(world: World, name: str) -> None:
+@each("name", ["claim", "renew", "extend"])
+def its_owner_takes_a_reservation_up_again(world: World, name: str) -> None:
     node = world.node()
     granted(world.agent, node, "reserve")
 
@@ -334,7 +332,7 @@ def test_its_owner_takes_a_reservation_up_again(world: World, name: str) -> None
 
 
 @requirement("release-drops", "release-edge")
-def test_a_release_returns_the_node_to_the_pool_and_retires_the_edge(world: World) -> None:
+def a_release_returns_the_node_to_the_pool_and_retires_the_edge(world: World) -> None:
     node = world.node()
     granted(world.agent, node, "claim")
 
@@ -347,7 +345,7 @@ def test_a_release_returns_the_node_to_the_pool_and_retires_the_edge(world: Worl
 
 
 @requirement("release-idempotent")
-def test_a_release_of_what_one_does_not_hold_still_succeeds(world: World) -> None:
+def a_release_of_what_one_does_not_hold_still_succeeds(world: World) -> None:
     node = world.node()
     granted(world.agent, node, "claim")
     bodies = [granted(world.agent, node, "release") for _ in range(3)]
@@ -357,7 +355,7 @@ def test_a_release_of_what_one_does_not_hold_still_succeeds(world: World) -> Non
 
 
 @requirement("release-lapsed")
-def test_a_release_cleans_up_the_edge_of_a_claim_that_lapsed(world: World) -> None:
+def a_release_cleans_up_the_edge_of_a_claim_that_lapsed(world: World) -> None:
     node = world.node()
     granted(world.agent, node, "claim")
     world.passes(TTL)
@@ -369,7 +367,7 @@ def test_a_release_cleans_up_the_edge_of_a_claim_that_lapsed(world: World) -> No
 
 
 @requirement("release-held")
-def test_a_release_of_somebody_elses_claim_is_a_conflict_that_names_them(world: World) -> None:
+def a_release_of_somebody_elses_claim_is_a_conflict_that_names_them(world: World) -> None:
     node = world.node()
     granted(world.agent, node, "claim")
 
@@ -379,7 +377,7 @@ def test_a_release_of_somebody_elses_claim_is_a_conflict_that_names_them(world: 
 
 
 @requirement("release-hand-made")
-def test_an_edge_that_a_person_wrote_is_not_a_claims_to_retire(world: World) -> None:
+def an_edge_that_a_person_wrote_is_not_a_claims_to_retire(world: World) -> None:
     node = world.node(edges=[{"type": "assigned", "to": world.ids["agent"]}])
     granted(world.agent, node, "claim")
 
@@ -392,7 +390,7 @@ def test_an_edge_that_a_person_wrote_is_not_a_claims_to_retire(world: World) -> 
 
 
 @requirement("status-claims")
-def test_an_in_progress_status_claims_with_the_same_lease(world: World) -> None:
+def an_in_progress_status_claims_with_the_same_lease(world: World) -> None:
     node = world.node(status="open")
 
     body = done(world.agent.post(f"/v1/nodes/{node}/status", {"status": "active"}))
@@ -406,7 +404,7 @@ def test_an_in_progress_status_claims_with_the_same_lease(world: World) -> None:
 
 
 @requirement("status-terminal-keeps")
-def test_a_terminal_status_neither_releases_nor_retires_the_edge(world: World) -> None:
+def a_terminal_status_neither_releases_nor_retires_the_edge(world: World) -> None:
     node = world.node()
     granted(world.agent, node, "claim")
     world.resolver(node)
@@ -418,7 +416,7 @@ def test_a_terminal_status_neither_releases_nor_retires_the_edge(world: World) -
 
 
 @requirement("horizon-now")
-def test_every_verb_says_how_long_from_when_the_call_ran(world: World) -> None:
+def every_verb_says_how_long_from_when_the_call_ran(world: World) -> None:
     """Against the server's own clock, so that nobody's wall clock matters."""
     node = world.node()
     for name, body in (("claim", {}), ("renew", {}), ("extend", {"ms": 7_200_000}), ("reserve", {})):

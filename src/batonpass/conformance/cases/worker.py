@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-from conformance.client import Client
-from conformance.worker import Run, Worker
-from conformance.world import TTL, World, done
-
-requirement = pytest.mark.requirement
+from batonpass.conformance.case import part, requirement
+from batonpass.conformance.reference import Run, Worker
+from batonpass.conformance.world import TTL, World, done
 
 
-@pytest.fixture
+@part
 def worker(world: World) -> Worker:
     return Worker(world.agent, project=world.project)
 
@@ -27,7 +24,7 @@ def is_held(world: World, node: str) -> bool:
 
 
 @requirement("worker-pool", "worker-human")
-def test_a_worker_takes_the_best_item_that_is_meant_for_agents(world: World, worker: Worker) -> None:
+def a_worker_takes_the_best_item_that_is_meant_for_agents(world: World, worker: Worker) -> None:
     world.node(priority="p1", requires=["human"])
     world.node(priority="p1")
     ready(world)
@@ -38,7 +35,7 @@ def test_a_worker_takes_the_best_item_that_is_meant_for_agents(world: World, wor
 
 
 @requirement("worker-race")
-def test_a_worker_whom_another_was_faster_than_takes_the_next(world: World, worker: Worker) -> None:
+def a_worker_whom_another_was_faster_than_takes_the_next(world: World, worker: Worker) -> None:
     first, second = ready(world, priority="p1"), ready(world)
     rival = Worker(world.rival, project=world.project)
 
@@ -46,14 +43,14 @@ def test_a_worker_whom_another_was_faster_than_takes_the_next(world: World, work
 
 
 @requirement("worker-resolved")
-def test_a_run_is_resolved_when_the_graph_says_so_whatever_it_says_itself(world: World, worker: Worker) -> None:
+def a_run_is_resolved_when_the_graph_says_so_whatever_it_says_itself(world: World, worker: Worker) -> None:
     node = ready(world)
     assert worker.claim(node)
 
-    def agent(_: object) -> str:
+    def agent(_: str) -> tuple[str, int]:
         entry = world.entry(world.name("art"), "artifact", edges=[{"type": "resolves", "to": node}])
         done(world.agent.post("/v1/nodes", {"nodes": [entry]}))
-        return "DECLINED: no, it is not"
+        return "DECLINED: no, it is not", 1
 
     assert worker.work(node, agent, "r1") == Run(node, "resolved", terminal_enforced=True, released=False)
     assert is_held(world, node), "the durable edge stands as the record of who did it"
@@ -61,13 +58,13 @@ def test_a_run_is_resolved_when_the_graph_says_so_whatever_it_says_itself(world:
 
 
 @requirement("worker-reported", "worker-order")
-def test_a_run_that_only_says_it_is_done_is_reported_and_the_item_goes_back_with_the_report(
+def a_run_that_only_says_it_is_done_is_reported_and_the_item_goes_back_with_the_report(
     world: World, worker: Worker
 ) -> None:
     node = ready(world)
     assert worker.claim(node)
 
-    run = worker.work(node, lambda _: "All done, tests pass, resolved.", world.name("r"))
+    run = worker.work(node, lambda _: ("All done, tests pass, resolved.", 0), world.name("r"))
 
     assert (run.terminal_state, run.terminal_enforced, run.released) == ("reported", True, True)
     assert run.filed is not None
@@ -79,7 +76,7 @@ def test_a_run_that_only_says_it_is_done_is_reported_and_the_item_goes_back_with
 
 
 @requirement("worker-report-idempotent")
-def test_a_report_that_is_filed_twice_is_there_once(world: World, worker: Worker) -> None:
+def a_report_that_is_filed_twice_is_there_once(world: World, worker: Worker) -> None:
     node, run = ready(world), world.name("r")
     assert worker.claim(node)
 
@@ -90,11 +87,11 @@ def test_a_report_that_is_filed_twice_is_there_once(world: World, worker: Worker
 
 
 @requirement("worker-declined")
-def test_a_decline_is_filed_as_a_finding_and_takes_the_stamp_away(world: World, worker: Worker) -> None:
+def a_decline_is_filed_as_a_finding_and_takes_the_stamp_away(world: World, worker: Worker) -> None:
     node = ready(world)
     assert worker.claim(node)
 
-    run = worker.work(node, lambda _: "DECLINED: it is done already\n\nSee the log.", world.name("r"))
+    run = worker.work(node, lambda _: ("DECLINED: it is done already\n\nSee the log.", 0), world.name("r"))
 
     assert (run.terminal_state, run.released) == ("declined", True)
     assert run.filed is not None
@@ -104,7 +101,7 @@ def test_a_decline_is_filed_as_a_finding_and_takes_the_stamp_away(world: World, 
 
 
 @requirement("worker-unjudgeable")
-def test_a_target_that_is_closed_by_a_status_is_reported_unverified_and_its_lease_left_to_lapse(
+def a_target_that_is_closed_by_a_status_is_reported_unverified_and_its_lease_left_to_lapse(
     world: World, worker: Worker
 ) -> None:
     node = world.node("finding", prefix="find")
@@ -120,30 +117,30 @@ def test_a_target_that_is_closed_by_a_status_is_reported_unverified_and_its_leas
 
 
 @requirement("worker-refused")
-def test_a_report_that_is_refused_leaves_the_lease_held(world: World, worker: Worker) -> None:
+def a_report_that_is_refused_leaves_the_lease_held(world: World, worker: Worker) -> None:
     node, run = ready(world), world.name("r")
     assert worker.claim(node)
     reader = done(world.ann.post(f"/v1/agents/{world.ids['agent']}/token", {"scope": "read"}))["token"]
 
-    settled = Worker(Client(world.server.address, reader), project=world.project).settle(node, "Half of it.", run)
+    settled = Worker(world.client(reader), project=world.project).settle(node, "Half of it.", run)
 
     assert (settled.terminal_state, settled.released, settled.filed) == ("failed", False, None)
     assert is_held(world, node)
 
 
 @requirement("worker-failed")
-def test_a_run_that_left_nothing_has_failed_and_gives_its_item_back(world: World, worker: Worker) -> None:
+def a_run_that_left_nothing_has_failed_and_gives_its_item_back(world: World, worker: Worker) -> None:
     node = ready(world)
     assert worker.claim(node)
 
-    run = worker.work(node, lambda _: "  \n", world.name("r"))
+    run = worker.work(node, lambda _: ("  \n", 0), world.name("r"))
 
     assert (run.terminal_state, run.terminal_enforced, run.released, run.filed) == ("failed", True, True, None)
     assert world.queued(world.rival) == [node]
 
 
 @requirement("worker-beat", "worker-crash")
-def test_a_worker_that_beats_keeps_its_item_and_one_that_died_needs_to_do_nothing(world: World, worker: Worker) -> None:
+def a_worker_that_beats_keeps_its_item_and_one_that_died_needs_to_do_nothing(world: World, worker: Worker) -> None:
     kept = ready(world)
     assert worker.claim(kept)
     for _ in range(3):

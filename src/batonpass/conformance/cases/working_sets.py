@@ -5,11 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any, Final
 
-import pytest
-from conformance.client import Client
-from conformance.world import TTL, World, done
-
-requirement = pytest.mark.requirement
+from batonpass.conformance.case import each, requirement
+from batonpass.conformance.client import Client
+from batonpass.conformance.world import TTL, World, done
 
 FAILED: Final = {"node_id", "code", "message"}
 HOUR_MS: Final = 3_600_000
@@ -31,7 +29,7 @@ def release(who: Client, **body: object) -> Any:  # noqa: ANN401 — JSON
 
 
 @requirement("set-claim", "set-claim-horizon")
-def test_a_set_that_is_free_is_claimed_in_one_call(world: World) -> None:
+def a_set_that_is_free_is_claimed_in_one_call(world: World) -> None:
     nodes = [world.node(), world.node()]
 
     body = claim(world.agent, *nodes, session="s-1")
@@ -47,7 +45,7 @@ def test_a_set_that_is_free_is_claimed_in_one_call(world: World) -> None:
 
 
 @requirement("set-claim-partial")
-def test_what_somebody_else_holds_fails_and_the_rest_is_claimed(world: World) -> None:
+def what_somebody_else_holds_fails_and_the_rest_is_claimed(world: World) -> None:
     free, held, nobody = world.node(), world.node(), world.name("task")
     claim(world.rival, held)
 
@@ -63,7 +61,7 @@ def test_what_somebody_else_holds_fails_and_the_rest_is_claimed(world: World) ->
 
 
 @requirement("set-claim-refused")
-def test_a_set_of_which_nothing_lands_is_refused_and_has_no_horizon(world: World) -> None:
+def a_set_of_which_nothing_lands_is_refused_and_has_no_horizon(world: World) -> None:
     held = world.node()
     claim(world.rival, held)
 
@@ -74,13 +72,13 @@ def test_a_set_of_which_nothing_lands_is_refused_and_has_no_horizon(world: World
 
 
 @requirement("set-claim-ids")
-@pytest.mark.parametrize("body", [{}, {"ids": []}, {"ids": "task-a"}, {"ids": None}, {"ids": [7]}, {"ids": ["NO ID"]}])
-def test_a_claim_names_its_nodes(world: World, body: dict[str, object]) -> None:
+@each("body", [{}, {"ids": []}, {"ids": "task-a"}, {"ids": None}, {"ids": [7]}, {"ids": ["NO ID"]}])
+def a_claim_names_its_nodes(world: World, body: dict[str, object]) -> None:
     assert world.agent.post("/v1/queue/claim", body).status == 422
 
 
 @requirement("set-claim-duplicates")
-def test_a_node_that_is_named_twice_is_claimed_once(world: World) -> None:
+def a_node_that_is_named_twice_is_claimed_once(world: World) -> None:
     node = world.node()
 
     body = claim(world.agent, node, node)
@@ -89,7 +87,7 @@ def test_a_node_that_is_named_twice_is_claimed_once(world: World) -> None:
 
 
 @requirement("set-claim-no-nonce")
-def test_neither_a_nonce_nor_force_counts_on_a_set(world: World) -> None:
+def neither_a_nonce_nor_force_counts_on_a_set(world: World) -> None:
     done_already, open_ = world.node(), world.node()
     world.resolver(done_already)
 
@@ -104,7 +102,7 @@ def test_neither_a_nonce_nor_force_counts_on_a_set(world: World) -> None:
 
 
 @requirement("set-renew-held", "set-renew-horizon")
-def test_a_heartbeat_without_ids_renews_all_that_the_caller_holds(world: World) -> None:
+def a_heartbeat_without_ids_renews_all_that_the_caller_holds(world: World) -> None:
     nodes = [world.node(), world.node()]
     claim(world.agent, *nodes)
     done(world.agent.post(f"/v1/nodes/{nodes[0]}/extend", {"ms": 2 * HOUR_MS}))
@@ -119,7 +117,7 @@ def test_a_heartbeat_without_ids_renews_all_that_the_caller_holds(world: World) 
 
 
 @requirement("set-renew-never-reclaims")
-def test_a_heartbeat_without_ids_never_takes_back_what_lapsed(world: World) -> None:
+def a_heartbeat_without_ids_never_takes_back_what_lapsed(world: World) -> None:
     kept, lapsed, taken = world.node(), world.node(), world.node()
     claim(world.agent, kept, lapsed, taken)
     done(world.agent.post(f"/v1/nodes/{kept}/extend", {"ms": 2 * HOUR_MS}))
@@ -138,7 +136,7 @@ def test_a_heartbeat_without_ids_never_takes_back_what_lapsed(world: World) -> N
 
 
 @requirement("set-renew-session")
-def test_a_heartbeat_of_a_session_says_what_it_passed_over(world: World) -> None:
+def a_heartbeat_of_a_session_says_what_it_passed_over(world: World) -> None:
     own, elsewhere = world.node(), world.node()
     claim(world.agent, own, session="s-1")
     claim(world.agent, elsewhere, session="s-2")
@@ -149,7 +147,7 @@ def test_a_heartbeat_of_a_session_says_what_it_passed_over(world: World) -> None
 
 
 @requirement("set-renew-reserved")
-def test_a_heartbeat_leaves_reservations_parked_and_counts_them(world: World) -> None:
+def a_heartbeat_leaves_reservations_parked_and_counts_them(world: World) -> None:
     held, parked = world.node(), world.node()
     claim(world.agent, held, parked)
     before = done(world.agent.post(f"/v1/nodes/{parked}/reserve"))["lease"]
@@ -161,7 +159,7 @@ def test_a_heartbeat_leaves_reservations_parked_and_counts_them(world: World) ->
 
 
 @requirement("set-renew-ids", "set-renew-reclaims")
-def test_a_heartbeat_with_ids_takes_back_what_lapsed_and_says_which(world: World) -> None:
+def a_heartbeat_with_ids_takes_back_what_lapsed_and_says_which(world: World) -> None:
     live, lapsed, taken = world.node(), world.node(), world.node()
     claim(world.agent, live, lapsed, taken)
     done(world.agent.post(f"/v1/nodes/{live}/extend", {"ms": 2 * HOUR_MS}))
@@ -178,7 +176,7 @@ def test_a_heartbeat_with_ids_takes_back_what_lapsed_and_says_which(world: World
 
 
 @requirement("set-renew-empty")
-def test_a_heartbeat_of_somebody_who_holds_nothing_is_no_failure(world: World) -> None:
+def a_heartbeat_of_somebody_who_holds_nothing_is_no_failure(world: World) -> None:
     body = renew(world.agent)
 
     assert (body["ok"], body["count"], body["renewed"], body["failed"]) == (True, 0, [], [])
@@ -189,7 +187,7 @@ def test_a_heartbeat_of_somebody_who_holds_nothing_is_no_failure(world: World) -
 
 
 @requirement("set-release")
-def test_a_drain_releases_every_live_claim_of_the_caller_and_of_nobody_else(world: World) -> None:
+def a_drain_releases_every_live_claim_of_the_caller_and_of_nobody_else(world: World) -> None:
     nodes, others = [world.node(), world.node()], world.node()
     claim(world.agent, *nodes)
     claim(world.rival, others)
@@ -203,7 +201,7 @@ def test_a_drain_releases_every_live_claim_of_the_caller_and_of_nobody_else(worl
 
 
 @requirement("set-release-session")
-def test_a_drain_may_be_of_one_session(world: World) -> None:
+def a_drain_may_be_of_one_session(world: World) -> None:
     own, elsewhere = world.node(), world.node()
     claim(world.agent, own, session="s-1")
     claim(world.agent, elsewhere, session="s-2")
@@ -213,7 +211,7 @@ def test_a_drain_may_be_of_one_session(world: World) -> None:
 
 
 @requirement("set-release-never-fails")
-def test_a_drain_passes_over_what_was_lost(world: World) -> None:
+def a_drain_passes_over_what_was_lost(world: World) -> None:
     node = world.node()
     claim(world.agent, node)
     world.passes(TTL)

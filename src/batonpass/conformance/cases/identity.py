@@ -5,11 +5,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
-import pytest
-from conformance.client import Client
-from conformance.world import World, done
-
-requirement = pytest.mark.requirement
+from batonpass.conformance.case import each, requirement
+from batonpass.conformance.client import Client
+from batonpass.conformance.world import World, done
 
 WEEK: Final = timedelta(days=7)
 MEBIBYTE: Final = 1024 * 1024
@@ -19,8 +17,8 @@ MEBIBYTE: Final = 1024 * 1024
 
 
 @requirement("bearer", "error-envelope")
-@pytest.mark.parametrize("token", [None, "nope", "bat_agt_" + "x" * 43])
-def test_without_a_token_that_is_known_nothing_is_answered(world: World, token: str | None) -> None:
+@each("token", [None, "nope", "bat_agt_" + "x" * 43])
+def without_a_token_that_is_known_nothing_is_answered(world: World, token: str | None) -> None:
     for path in ("/v1/me", "/v1/queue", "/v1/nodes/task-a"):
         answer = world.client(token).get(path)
 
@@ -31,7 +29,7 @@ def test_without_a_token_that_is_known_nothing_is_answered(world: World, token: 
 
 
 @requirement("bad-json", "too-large", "error-envelope")
-def test_a_body_that_cannot_be_read_is_refused_in_the_envelope(world: World) -> None:
+def a_body_that_cannot_be_read_is_refused_in_the_envelope(world: World) -> None:
     unreadable = world.agent.send("POST", "/v1/queue/claim", b"{nope")
     too_large = world.agent.send("POST", "/v1/nodes", b" " * MEBIBYTE + b"{}")
 
@@ -42,7 +40,7 @@ def test_a_body_that_cannot_be_read_is_refused_in_the_envelope(world: World) -> 
 
 
 @requirement("unknown-fields")
-def test_a_field_of_a_later_version_of_the_protocol_disturbs_nothing(world: World) -> None:
+def a_field_of_a_later_version_of_the_protocol_disturbs_nothing(world: World) -> None:
     node = world.node()
     for path, body in (
         (f"/v1/nodes/{node}/claim", {}),
@@ -63,7 +61,7 @@ def test_a_field_of_a_later_version_of_the_protocol_disturbs_nothing(world: Worl
 
 
 @requirement("me")
-def test_me_says_who_asks(world: World) -> None:
+def me_says_who_asks(world: World) -> None:
     person, machine = done(world.ann.get("/v1/me")), done(world.agent.get("/v1/me"))
 
     for body in (person, machine):
@@ -76,7 +74,7 @@ def test_me_says_who_asks(world: World) -> None:
 
 
 @requirement("agent-create")
-def test_a_person_makes_an_agent_whose_id_comes_from_its_label(world: World) -> None:
+def a_person_makes_an_agent_whose_id_comes_from_its_label(world: World) -> None:
     label = f"build box {world.number}"
 
     answer = world.ann.post("/v1/agents", {"label": label})
@@ -93,7 +91,7 @@ def test_a_person_makes_an_agent_whose_id_comes_from_its_label(world: World) -> 
 
 
 @requirement("agent-refused")
-def test_an_agent_that_cannot_be_made_is_refused(world: World) -> None:
+def an_agent_that_cannot_be_made_is_refused(world: World) -> None:
     assert world.ann.post("/v1/agents", {"label": f"agent {world.number}"}).status == 409
     assert world.ann.post("/v1/agents", {"label": ""}).status == 422
     assert world.ann.post("/v1/agents", {"label": "x", "id": "Not An Id"}).status == 422
@@ -101,7 +99,7 @@ def test_an_agent_that_cannot_be_made_is_refused(world: World) -> None:
 
 
 @requirement("agent-list-all")
-def test_all_agents_are_an_admins_to_list(world: World) -> None:
+def all_agents_are_an_admins_to_list(world: World) -> None:
     everybody = done(world.admin.get("/v1/agents", all=1, limit=500))["agents"]
 
     assert {world.ids["agent"], world.ids["rival"]} <= {agent["id"] for agent in everybody}
@@ -112,7 +110,7 @@ def test_all_agents_are_an_admins_to_list(world: World) -> None:
 
 
 @requirement("token-session", "token-week")
-def test_a_token_for_one_session(world: World) -> None:
+def a_token_for_one_session(world: World) -> None:
     at = f"/v1/agents/{world.ids['agent']}/token"
 
     minted = world.ann.post(at, {"session": "s-1"})
@@ -127,7 +125,7 @@ def test_a_token_for_one_session(world: World) -> None:
 
 
 @requirement("token-standing", "token-standing-limits")
-def test_a_standing_token(world: World) -> None:
+def a_standing_token(world: World) -> None:
     at = f"/v1/agents/{world.ids['agent']}/token"
 
     minted = world.ann.post(at, {"standing": True, "label": "the box"})
@@ -140,13 +138,13 @@ def test_a_standing_token(world: World) -> None:
 
 
 @requirement("token-owner")
-def test_an_agents_tokens_are_for_its_owner_to_mint(world: World) -> None:
+def an_agents_tokens_are_for_its_owner_to_mint(world: World) -> None:
     assert world.ben.post(f"/v1/agents/{world.ids['agent']}/token", {}).status == 403
     assert world.ann.post(f"/v1/agents/{world.name('agent')}/token", {}).status == 404
 
 
 @requirement("token-ended")
-def test_a_standing_token_is_listed_without_its_secret_and_ended_by_its_prefix(world: World) -> None:
+def a_standing_token_is_listed_without_its_secret_and_ended_by_its_prefix(world: World) -> None:
     at = f"/v1/agents/{world.ids['agent']}"
     minted = done(world.ann.post(f"{at}/token", {"standing": True}))
 
@@ -161,7 +159,7 @@ def test_a_standing_token_is_listed_without_its_secret_and_ended_by_its_prefix(w
 
 
 @requirement("session-late", "session-once")
-def test_a_session_that_is_known_only_later_is_bound_once_by_the_token_itself(world: World) -> None:
+def a_session_that_is_known_only_later_is_bound_once_by_the_token_itself(world: World) -> None:
     minted = done(world.ann.post(f"/v1/agents/{world.ids['agent']}/token", {}))
     late = world.client(minted["token"])
     assert minted["session"] is None
@@ -181,7 +179,7 @@ def test_a_session_that_is_known_only_later_is_bound_once_by_the_token_itself(wo
 
 
 @requirement("attribution", "attribution-deferred")
-def test_a_write_is_the_agents_on_behalf_of_its_person_whatever_the_body_says(world: World) -> None:
+def a_write_is_the_agents_on_behalf_of_its_person_whatever_the_body_says(world: World) -> None:
     at = f"/v1/agents/{world.ids['agent']}/token"
     bound = world.client(done(world.ann.post(at, {"session": "s-1"}))["token"])
     deferred = world.client(done(world.ann.post(at, {}))["token"])

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import pytest
-from conformance.world import World, done
-
-requirement = pytest.mark.requirement
+from batonpass.conformance.case import each, requirement
+from batonpass.conformance.world import World, done
 
 ENVELOPE: Final = {
     "items", "count", "offset", "returned_count", "total_count", "truncated", "next_offset", "counts_by_type",
@@ -23,7 +21,7 @@ def item(world: World, node: str, **query: object) -> Any:  # noqa: ANN401 — J
 
 
 @requirement("queue-envelope", "queue-item")
-def test_a_page_and_its_items_have_the_published_fields(world: World) -> None:
+def a_page_and_its_items_have_the_published_fields(world: World) -> None:
     node = world.node(priority="p2")
 
     page = world.page(world.agent)
@@ -43,7 +41,7 @@ def test_a_page_and_its_items_have_the_published_fields(world: World) -> None:
 
 
 @requirement("queue-unstamped")
-def test_an_item_of_no_project_says_so(world: World) -> None:
+def an_item_of_no_project_says_so(world: World) -> None:
     node = world.node(project=None, edges=[{"type": "assigned", "to": world.ids["ann"]}])
 
     (found,) = done(world.agent.get("/v1/queue", assignee=world.ids["ann"]))["items"]
@@ -52,7 +50,7 @@ def test_an_item_of_no_project_says_so(world: World) -> None:
 
 
 @requirement("queue-readiness")
-def test_an_item_says_whom_it_is_meant_for_and_nothing_when_nobody_has_said(world: World) -> None:
+def an_item_says_whom_it_is_meant_for_and_nothing_when_nobody_has_said(world: World) -> None:
     ready, human, untriaged = world.node(), world.node(requires=["human"]), world.node()
     routed = world.node(edges=[{"type": "assigned", "to": world.ids["agent"]}])
     theirs = world.node(edges=[{"type": "assigned", "to": world.ids["ann"]}])
@@ -69,7 +67,7 @@ def test_an_item_says_whom_it_is_meant_for_and_nothing_when_nobody_has_said(worl
 
 
 @requirement("queue-human-wins")
-def test_a_person_is_needed_whatever_the_stamp_says(world: World) -> None:
+def a_person_is_needed_whatever_the_stamp_says(world: World) -> None:
     node = world.node(requires="human")
     done(world.ann.post(f"/v1/nodes/{node}/readiness", {"readiness": "agent"}))
 
@@ -77,7 +75,7 @@ def test_a_person_is_needed_whatever_the_stamp_says(world: World) -> None:
 
 
 @requirement("queue-order")
-def test_what_is_urgent_comes_first_then_what_is_old_and_always_in_the_same_order(world: World) -> None:
+def what_is_urgent_comes_first_then_what_is_old_and_always_in_the_same_order(world: World) -> None:
     plain = world.node()
     urgent = world.node(priority="p1")
     old = world.node(date="2026-01-01")
@@ -87,7 +85,7 @@ def test_what_is_urgent_comes_first_then_what_is_old_and_always_in_the_same_orde
 
 
 @requirement("queue-blocked")
-def test_a_blocked_item_is_counted_and_comes_back_when_its_blocker_is_done(world: World) -> None:
+def a_blocked_item_is_counted_and_comes_back_when_its_blocker_is_done(world: World) -> None:
     node = world.node(edges=[{"type": "assigned", "to": world.ids["ann"]}])
     blocker = world.node(edges=[{"type": "blocks", "to": node}])
 
@@ -102,7 +100,7 @@ def test_a_blocked_item_is_counted_and_comes_back_when_its_blocker_is_done(world
 
 
 @requirement("queue-lease", "queue-lease-others")
-def test_what_others_hold_is_hidden_and_counted_and_ones_own_is_tagged(world: World) -> None:
+def what_others_hold_is_hidden_and_counted_and_ones_own_is_tagged(world: World) -> None:
     node, free = world.node(), world.node()
     done(world.agent.post(f"/v1/nodes/{node}/claim"))
 
@@ -117,7 +115,7 @@ def test_what_others_hold_is_hidden_and_counted_and_ones_own_is_tagged(world: Wo
 
 
 @requirement("queue-gone")
-def test_what_is_resolved_retired_superseded_or_asleep_is_not_in_the_queue(world: World) -> None:
+def what_is_resolved_retired_superseded_or_asleep_is_not_in_the_queue(world: World) -> None:
     resolved, retired, old, asleep, left = (world.node() for _ in range(5))
     world.resolver(resolved)
     done(world.agent.post(f"/v1/nodes/{retired}/status", {"status": "abandoned"}))
@@ -131,7 +129,7 @@ def test_what_is_resolved_retired_superseded_or_asleep_is_not_in_the_queue(world
 
 
 @requirement("queue-filters")
-def test_a_page_may_be_of_some_types_and_one_readiness(world: World) -> None:
+def a_page_may_be_of_some_types_and_one_readiness(world: World) -> None:
     task, issue = world.node(), world.node("issue")
     finding = world.node("finding", prefix="find")
     done(world.ann.post(f"/v1/nodes/{issue}/readiness", {"readiness": "agent"}))
@@ -144,15 +142,13 @@ def test_a_page_may_be_of_some_types_and_one_readiness(world: World) -> None:
 
 
 @requirement("queue-refused")
-@pytest.mark.parametrize(
-    "query", [{"type": "nope"}, {"exclude_type": "nope"}, {"readiness": "maybe"}, {"project": "Not A Slug"}]
-)
-def test_a_filter_that_is_none_is_refused(world: World, query: dict[str, str]) -> None:
+@each("query", [{"type": "nope"}, {"exclude_type": "nope"}, {"readiness": "maybe"}, {"project": "Not A Slug"}])
+def a_filter_that_is_none_is_refused(world: World, query: dict[str, str]) -> None:
     assert world.agent.get("/v1/queue", **query).status == 422
 
 
 @requirement("queue-pages")
-def test_pages_go_on_where_the_last_one_ended_and_a_limit_is_clamped(world: World) -> None:
+def pages_go_on_where_the_last_one_ended_and_a_limit_is_clamped(world: World) -> None:
     nodes = [world.node() for _ in range(5)]
     seen: list[str] = []
     offset: int | None = 0
@@ -169,7 +165,7 @@ def test_pages_go_on_where_the_last_one_ended_and_a_limit_is_clamped(world: Worl
 
 
 @requirement("queue-stamps")
-def test_a_claimed_item_keeps_its_stamp_and_is_offered_to_nobody_else_meanwhile(world: World) -> None:
+def a_claimed_item_keeps_its_stamp_and_is_offered_to_nobody_else_meanwhile(world: World) -> None:
     node = world.node()
     done(world.ann.post(f"/v1/nodes/{node}/readiness", {"readiness": "agent"}))
     done(world.agent.post(f"/v1/nodes/{node}/claim"))

@@ -1,1 +1,0 @@
-"""What the published protocol asks of a server, and a client and a worker that know nothing else."""
