@@ -38,6 +38,8 @@ class Trouble(StrEnum):
     MODEL = "model"
     CONTEXT = "context"
     CONFIG = "config"
+    SESSION = "session"
+    """The session to go on with is not known here: the work can begin afresh."""
     TURNS = "turns"
     OTHER = "other"
 
@@ -127,12 +129,17 @@ class Heard:
     """What a program has told so far.
 
     `final_text` is what its agent said last, None while that is unknown.
-    `failure` stands only when the program gave up: a failed try that it
-    repeats by itself is none. `is_over` says that it has said its last word,
+    `final_text` is None again when the agent went on to work after it, and
+    once the program gave up: the text of a failure is nobody's report.
+    `failure` stands only when the program gave up. `retrying` is why its last
+    try failed while it repeats that by itself, None as soon as one went well:
+    with `Trouble.AUTH` there is nothing to wait for. `is_over` says that it has said its last word,
     though it may not have ended. `has_open_tool` says that it waits for a tool
     of its own. `steps` counts the model's turns or tool calls, `progress`
     whatever counts as life: it grows with each event that is not a mere retry.
     `denied` are tool calls that were refused for want of permission.
+    `usage` and `cost_usd` are as the program counts them, and some count a
+    session that was gone on with from its very beginning: see its adapter.
     """
 
     session_id: str | None = None
@@ -140,6 +147,7 @@ class Heard:
     usage: Usage | None = None
     cost_usd: float | None = None
     failure: Failure | None = None
+    retrying: Failure | None = None
     is_over: bool = False
     has_open_tool: bool = False
     steps: int = 0

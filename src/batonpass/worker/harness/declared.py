@@ -24,7 +24,6 @@ model) for why it gave up.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,15 +31,15 @@ from typing import Final, Literal
 
 from batonpass.core.errors import Invalid
 from batonpass.worker.errors import LaunchRefused
-from batonpass.worker.harness.base import Command, Failure, Heard, Reader, Trouble, Wish
+from batonpass.worker.harness.base import Command, Failure, Heard, Reader, Wish
+from batonpass.worker.harness.events import Event, event_of
+from batonpass.worker.harness.failures import failure_of, judged
 
 ARGS_MAX: Final = 200
 TEXT_CHARS_MAX: Final = 4096
 """How long a command, an argument, a label or a path may be: as much as a system takes for the name of a file."""
 REPORT_BYTES_MAX: Final = 1 << 20
 """How much of a plain-text output is kept as the report: its beginning, which says whether it is a decline (D18)."""
-REASON_CHARS_MAX: Final = 300
-"""How much of its own words for a failure is kept."""
 _ID: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _KEYS: Final = ("command", "args", "label", "report", "session", "failure", "posture", "readOnly")
 _REPORT_FILE: Final = "report.txt"
@@ -113,9 +112,7 @@ class Declared:
             return heard.failure
         if code == 0:
             return None
-        ended = f"ended by {signal}" if signal is not None else f"ended with exit code {code}"
-        said = _last_line(stderr)
-        return Failure(Trouble.OTHER, f"{self.label} {ended}" + (f": {said}" if said else ""))
+        return judged(self.label, heard, code=code, signal=signal, stderr=stderr)
 
     def _require_possible(self, wish: Wish) -> None:
         where = f"dispatch.harness.{self.id}"
@@ -186,7 +183,7 @@ class _JsonReader:
 
     def line(self, line: bytes, *, is_cut: bool = False) -> None:
         # Of a line that was cut there is no JSON left to read; that it came is a sign of life.
-        event = {} if is_cut else _event(line)
+        event: Event | None = {} if is_cut else event_of(line)
         if event is None:
             return
         heard = replace(self._heard, progress=self._heard.progress + 1, steps=self._heard.steps + 1)
@@ -196,25 +193,11 @@ class _JsonReader:
             # It went on after whatever had failed.
             heard = replace(heard, final_text=text, failure=None)
         if (failure := self._harness.failure) is not None and (why := failure.text_in(event)) is not None:
-            heard = replace(heard, failure=Failure(Trouble.OTHER, why))
+            heard = replace(heard, failure=failure_of(why))
         self._heard = heard
 
     def heard(self) -> Heard:
         return self._heard
-
-
-def _event(line: bytes) -> Mapping[str, object] | None:
-    """Return the JSON object that a line is, None when it is anything else."""
-    try:
-        event = json.loads(line.decode(errors="replace"))
-    except (ValueError, RecursionError):
-        return None
-    return event if isinstance(event, dict) else None
-
-
-def _last_line(stderr: bytes) -> str:
-    lines = stderr.decode(errors="replace").strip().splitlines()
-    return lines[-1].strip()[:REASON_CHARS_MAX] if lines else ""
 
 
 def _at(value: object, step: str | int) -> object:

@@ -21,14 +21,19 @@ from batonpass.core.errors import Invalid
 from batonpass.worker import environment, proc
 from batonpass.worker.errors import LaunchRefused, NotStarted, TimedOut
 from batonpass.worker.harness.base import Harness
+from batonpass.worker.harness.claude_code import ClaudeCode
+from batonpass.worker.harness.codex import Codex
+from batonpass.worker.harness.copilot import Copilot
 from batonpass.worker.harness.declared import declared
+from batonpass.worker.harness.gemini import Gemini
+from batonpass.worker.harness.opencode import OpenCode
 
 VERSION_TIMEOUT_S: Final = 20.0
 """How long a program may take to say its version; the slowest known takes 2 s on an idle machine."""
 VERSION_CHARS_MAX: Final = 80
 COMMAND: Final = "command"
 """The name of a plain program after ``--``, which has no adapter."""
-BUILT_IN: Final[tuple[Harness, ...]] = ()
+BUILT_IN: Final[tuple[Harness, ...]] = (ClaudeCode(), Codex(), OpenCode(), Copilot(), Gemini())
 """The adapters we bring, in the order they are listed to people."""
 _OVERRIDES: Final = {
     "claude-code": "BATON_CLAUDE_CMD",

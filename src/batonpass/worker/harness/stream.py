@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LINE_BYTES_MAX: Final = 8 * 1024 * 1024
-"""What is kept of one line, in bytes: four times the longest final message that has to arrive whole."""
+"""What is kept of one line, in bytes: room for the longest report (1 MiB) with every character of it escaped."""
 
 CHUNK_BYTES: Final = 256 * 1024
 """What one look reads, in bytes; with one line it bounds the memory that following a log takes."""
