@@ -76,9 +76,6 @@ class Content:
         }.get(fault, (500, "INTERNAL", "An internal error has occurred."))
         details = {
             Fault.BAD_KEY: [_google("ErrorInfo", reason="API_KEY_INVALID", domain="googleapis.com")],
-            Fault.NO_CREDIT: [
-                _google("QuotaFailure", violations=[{"quotaId": "GenerateRequestsPerDayPerProjectPerModel"}])
-            ],
         }.get(fault, [])
         return Answer(code, {"error": {"code": code, "message": message, "status": status, "details": details}})
 
