@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import pty
+import re
 import subprocess
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -318,3 +320,13 @@ def test_a_run_that_cannot_be_judged_now_is_stopped_and_stays_pending(baton: Bat
 def test_no_run_is_no_order(baton: Baton) -> None:
     assert baton("runs", "kill").code == Exit.USAGE
     assert baton("runs", "kill", "0b").code == Exit.NOT_FOUND
+
+
+# The page
+
+
+def test_every_field_of_the_record_is_explained_on_its_page_and_no_other() -> None:
+    page = (Path(__file__).parents[2] / "docs/reference/runs.md").read_text()
+    explained = re.findall(r"^\| `(\w+)` \|", page.partition("## The record")[2], re.MULTILINE)
+
+    assert sorted(explained) == sorted(field.name for field in dataclasses.fields(journal.RunRecord))
