@@ -316,8 +316,10 @@ async def test_a_key_reads_whatever_is_not_an_admins_or_a_persons(populated: Pop
                 found[door.name] = answer.status_code
 
     assert {name: status for name, status in found.items() if status != 200} == {
+        "GET /v1/agents/{id}/capabilities": 403,
         "GET /v1/agents/{id}/tokens": 403,
         "GET /v1/me/tokens": 403,
+        "GET /v1/profiles/{id}/hosts": 403,
     }
 
 

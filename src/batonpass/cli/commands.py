@@ -144,6 +144,7 @@ GROUPS: Final[dict[str, tuple[Command, ...]]] = {
         Command("delete", "tombstones:delete", "Delete a node for good; its history stays."),
         Command("redact", "history:redact", "Take the text of an earlier revision out of a node's history."),
         Command("agent", "agents:app", "Agents: make and list them, and their tokens."),
+        Command("hosts", "hosts:hosts", "List your machines by whether they will do for a profile."),
         Command("token", "tokens:app", "Your tokens: make, list, end, and store them."),
         Command("key", "keys:app", "API keys of programs that keep records: make, list and end them."),
         Command("person", "people:app", "People: add and list them; for admins."),
