@@ -27,7 +27,7 @@ BRIEF = Brief(
     target="main",
     around=Known("", Mode.DIGEST),
     instructions="Mind the tests.",
-    folder="/home/pat/worktrees/mail/0b101010",
+    folder="/srv/pat/worktrees/mail/0b101010",
 )
 
 
@@ -44,7 +44,7 @@ def test_every_placeholder_is_filled_in() -> None:
         "status=<<open>>",
         "date=<<2027-01-02>>",
         "slug=<<mail>>",
-        "dir=<</home/pat/worktrees/mail/0b101010>>",
+        "dir=<</srv/pat/worktrees/mail/0b101010>>",
         'summary=<<"Mails are retried. # Task">>',
         "brief=<<Nothing else is known around it.>>",
         "task=<<# Task\n\nWork on `task-1`.",
