@@ -15,7 +15,7 @@ PAGE: Final = Path(__file__).parents[2] / "docs" / "reference" / "conformance.md
 ABOUT: Final = """# Conformance
 
 What `baton conformance` grades ([Check a worker, or a server](../howto/check-a-worker.md)). This page is made from the
-kit's own lists. A grade is `pass`, `fail`, or `not seen` where nothing happened by which to judge; only `pass` is a pass.
+kit's own lists. A grade is `pass`, `fail`, or `not seen` where nothing happened by which to judge, which is no pass.
 """
 NOT_GRADED: Final = """## What is not graded
 
