@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -500,6 +501,30 @@ def test_a_run_nobody_saw_the_end_of_has_vanished_and_is_judged_all_the_same(end
     assert record.state is State.VANISHED
     assert record.terminal_state is Terminal.REPORTED
     assert not ended.is_held
+
+
+def test_what_an_agent_said_last_is_found_in_its_stream_when_its_supervisor_died(ended: Ended) -> None:
+    said = {"type": "result", "subtype": "success", "is_error": False, "result": "Half of it works."}
+    ended.says('{"type": "system", "subtype": "init", "session_id": "s-1"}\n' + json.dumps(said))
+    ended.change(state=State.RUNNING, harness="claude-code")
+
+    record = ended.settle()
+
+    assert (record.state, record.terminal_state) == (State.VANISHED, Terminal.REPORTED)
+    assert ended.graph.nodes[REPORT_ID].body.endswith("Half of it works.")
+    assert ended.run.final.read_text() == "Half of it works."
+
+
+@pytest.mark.parametrize("harness", ["claude-code", "somebody's own"])
+def test_words_of_a_failure_and_a_stream_nobody_can_read_are_no_report(ended: Ended, harness: str) -> None:
+    ended.says('{"type": "result", "subtype": "success", "is_error": true, "result": "API Error: 529"}\n')
+    ended.change(state=State.RUNNING, harness=harness)
+
+    record = ended.settle()
+
+    assert record.terminal_state is Terminal.FAILED
+    assert ended.graph.nodes == {}
+    assert ("is not known" in (record.terminal_note or "")) is (harness != "claude-code")
 
 
 def test_a_run_that_never_got_its_claim_is_closed_without_a_word_to_the_graph(ended: Ended) -> None:

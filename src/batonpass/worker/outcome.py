@@ -48,20 +48,28 @@ from batonpass.core.outcome import (
 from batonpass.core.points import reach
 from batonpass.core.reports import About, Draft, finding_node, report_node
 from batonpass.worker import worktree
-from batonpass.worker.errors import FileDamaged
+from batonpass.worker.dispatch.ear import Ear
+from batonpass.worker.errors import FileDamaged, LaunchRefused
 from batonpass.worker.graph import Graph, Seen
-from batonpass.worker.journal import Ended, HeldRun, RunRecord, Spooled, State, Stopped, timestamp
+from batonpass.worker.harness import registry
+from batonpass.worker.harness.base import Command, Harness
+from batonpass.worker.journal import PLAIN, Ended, HeldRun, RunRecord, Spooled, State, Stopped, timestamp
 from batonpass.worker.proc import Crew
 from batonpass.worker.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
 class Settler:
-    """What a settlement works with; `now` is the time that records show."""
+    """What a settlement works with; `now` is the time that records show.
+
+    `adapter` returns what reads an agent program's output, where its
+    supervisor died before it had; `LaunchRefused` for a program nobody knows.
+    """
 
     graph: Graph
     settings: Settings
     now: Callable[[], datetime]
+    adapter: Callable[[str], Harness] = registry.harness
 
 
 def settle(settler: Settler, run: HeldRun, crew: Crew) -> RunRecord:
@@ -113,6 +121,7 @@ class _Settlement:
         self._graph = settler.graph
         self._settings = settler.settings
         self._now = settler.now
+        self._adapter = settler.adapter
         self._run = run
         self._record = record
         self._crew = crew
@@ -147,11 +156,25 @@ class _Settlement:
         spooled = self._spooled()
         if spooled is not None:
             return spooled.text
+        self._hear_out()
         text = self._run.final_text()
         reach("final.read")
         if reports.is_usable(text):
             self._run.spool(self._entry(text))
         return text
+
+    def _hear_out(self) -> None:
+        """Have the program's output read once more if its supervisor died before it kept what was said last."""
+        record = self._record
+        if record.state is not State.VANISHED or record.harness == PLAIN or self._run.final.exists():
+            return
+        try:
+            adapter = self._adapter(record.harness)
+        except LaunchRefused as error:
+            self._notes.append(f"what the run said last is not known: {error.message}")
+            return
+        with Ear(self._run, Command(argv=()), adapter) as ear:
+            ear.keep_final(failed=ear.drain().failure is not None)
 
     def _spooled(self) -> Spooled | None:
         try:
