@@ -25,6 +25,7 @@ from batonpass.worker.dispatch.launch import Begun, Ground, Launcher, NotLaunche
 from batonpass.worker.errors import RunBusy, WorkerError
 from batonpass.worker.graph import Caller, Graph, Taken
 from batonpass.worker.journal import HeldRun, Journal, RunFolder, RunRecord, State
+from batonpass.worker.mirror import Mirror
 from batonpass.worker.outcome import Settler, settle
 from batonpass.worker.proc import Crew
 from batonpass.worker.select import Choice, choose
@@ -57,6 +58,8 @@ class Worker:
     say: Callable[[str], None]
     starter: Starter
     stopping: threading.Event = field(default_factory=threading.Event)
+    unmirrored: set[RunId] = field(default_factory=set)
+    """Runs that the server will have no copy of, so that it is not asked each round."""
 
     @property
     def journal(self) -> Journal:
@@ -90,11 +93,16 @@ def tick(worker: Worker) -> RunRecord | None:
 
 
 def reap(worker: Worker) -> tuple[RunRecord, ...]:
-    """Settle every run whose worker is gone, drop old records, and return those that were taken up."""
+    """Settle every run whose worker is gone, drop old records, and return those that were taken up.
+
+    What the server has not got of runs that are over is sent to it, in a few
+    seconds or not at all (`worker.mirror`).
+    """
     worker.journal.prune(worker.now())
     for damaged in worker.journal.damaged():
         _set_aside(worker, damaged)
     taken_up = [_take_up(worker, run) for run in worker.journal.unsettled()]
+    Mirror(worker.graph, worker.now, refused=worker.unmirrored).catch_up(worker.journal)
     return tuple(record for record in taken_up if record is not None)
 
 

@@ -63,13 +63,14 @@ class Mirror:
     """Pushes runs to the server of `graph`; one that is the journal of another server's is left alone.
 
     `graph` is under the token of the runs' agent, or of its owner. `now` is
-    the time that records show; `clock` counts seconds and is never set.
+    the time that records show; `clock` counts seconds and is never set. `refused`
+    are runs that the server will have nothing of.
     """
 
     graph: Graph
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     clock: Callable[[], float] = time.monotonic
-    _refused: set[RunId] = field(default_factory=set)
+    refused: set[RunId] = field(default_factory=set)
 
     def push(self, run: HeldRun) -> Pushed:
         """Send the run's record and what is new of its log, and note it in the record when all of it was taken.
@@ -93,7 +94,7 @@ class Mirror:
 
         The first request that is not answered ends it, so a server that is
         away costs one try; so does `PUSH_S_MAX`. What the server refuses is
-        not sent again by this process.
+        noted in `refused`, and not sent again.
         """
         began, sent, tried = self.clock(), 0, 0
         for folder in reversed(journal.runs()):
@@ -109,7 +110,7 @@ class Mirror:
                         run.change(record, mirrored_at=timestamp(self.now()))
                         sent += 1
             except (Forbidden, Invalid, NotFound):
-                self._refused.add(RunId(folder.path.name))
+                self.refused.add(RunId(folder.path.name))
             except RunBusy:
                 continue
             except (BatonError, WorkerError, OSError, ValueError):
@@ -120,7 +121,7 @@ class Mirror:
         record = folder.readable()
         return (
             record is not None
-            and record.run_id not in self._refused
+            and record.run_id not in self.refused
             and record.server == self.graph.server
             and owed(record)
         )
