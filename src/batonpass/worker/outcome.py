@@ -48,11 +48,11 @@ from batonpass.core.outcome import (
 from batonpass.core.points import reach
 from batonpass.core.reports import About, Draft, finding_node, report_node
 from batonpass.worker import worktree
-from batonpass.worker.dispatch.ear import Ear
 from batonpass.worker.errors import FileDamaged, LaunchRefused
 from batonpass.worker.graph import Graph, Seen
 from batonpass.worker.harness import registry
-from batonpass.worker.harness.base import Command, Harness
+from batonpass.worker.harness.base import Harness
+from batonpass.worker.harness.replay import replayed
 from batonpass.worker.journal import PLAIN, Ended, HeldRun, RunRecord, Spooled, State, Stopped, timestamp
 from batonpass.worker.proc import Crew
 from batonpass.worker.settings import Settings
@@ -173,8 +173,9 @@ class _Settlement:
         except LaunchRefused as error:
             self._notes.append(f"what the run said last is not known: {error.message}")
             return
-        with Ear(self._run, Command(argv=()), adapter) as ear:
-            ear.keep_final(failed=ear.drain().failure is not None)
+        said = replayed(self._run.log, adapter).final_text or ""
+        if reports.is_usable(said):
+            self._run.keep_final(said)
 
     def _spooled(self) -> Spooled | None:
         try:
