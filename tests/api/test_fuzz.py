@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-EXAMPLES: Final = int(os.environ.get("BATON_FUZZ_EXAMPLES", "6"))
+EXAMPLES: Final = int(os.environ.get("BATON_FUZZ_EXAMPLES", "4"))
 """How many requests of each kind an operation gets."""
 WHO: Final[tuple[Who, ...]] = ("admin", "person", "agent", "rival", "run", "key")
 READER: Final = "somebody who may only read"

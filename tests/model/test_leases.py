@@ -19,7 +19,7 @@ from batonpass.testing.processes import site_of
 from batonpass.testing.tables import InProcess, Processes, in_process, processes
 
 SEARCH: Final = settings(
-    max_examples=60, stateful_step_count=30, suppress_health_check=list(HealthCheck), deadline=None
+    max_examples=40, stateful_step_count=30, suppress_health_check=list(HealthCheck), deadline=None
 )
 SLOW_SEARCH: Final = settings(SEARCH, max_examples=3, stateful_step_count=25, phases=[Phase.generate])
 
