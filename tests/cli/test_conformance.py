@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from batonpass.cli.local import Person, serve_throwaway
 from batonpass.cli.main import main
 from batonpass.conformance.lines import LINES
 from batonpass.conformance.servers import requirements
@@ -30,6 +31,19 @@ def test_the_reference_worker_is_a_command_that_passes(capsys: pytest.CaptureFix
     told = json.loads(out)
     assert (code, told["passes"]) == (0, True)
     assert {line["id"]: line["grade"] for line in told["lines"]} == {"human": "pass", "session-project": "pass"}
+
+
+def test_our_worker_is_graded_as_anybodys(capsys: pytest.CaptureFixture[str]) -> None:
+    ours = (sys.executable, "-m", "batonpass", "work", "--once", "--project", "{project}", "--", "{task}")
+    lines = ("decline-filed", "decline-clears", "decline-first")
+    only = [word for line in lines for word in ("--only", line)]
+
+    code, out, _ = run(capsys, "worker", *only, "--json", "--", *ours)
+
+    assert {line["id"]: (line["grade"], line["evidence"]) for line in json.loads(out)["lines"]} == dict.fromkeys(
+        lines, ("pass", [])
+    )
+    assert code == 0
 
 
 def test_a_worker_that_does_not_end_is_stopped_and_what_it_said_told(
@@ -80,6 +94,21 @@ def test_a_server_of_this_installation_is_tried_with_a_clock_that_moves(capsys: 
 
     assert code == 0
     assert "2 pass, 0 fail, 0 not seen" in out
+
+
+def test_a_server_elsewhere_is_told_of_what_stays_there_and_its_clock_is_left_alone(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with serve_throwaway(tmp_path, Person("Ada Admin", "ada@example.org")) as (url, token):
+        monkeypatch.setenv("BATON_TOKEN", token.token)
+        code, out, err = run(capsys, "server", "--url", url, "--only", "me", "--only", "claim-lapsed", "--json")
+
+    assert {line["id"]: line["grade"] for line in json.loads(out)["lines"]} == {
+        "me": "pass",
+        "claim-lapsed": "not seen",
+    }
+    assert code == 1, "what is not seen does not pass"
+    assert f"left on {url}: people, agents" in err
 
 
 def test_a_server_elsewhere_is_tried_with_an_admins_token_or_not_at_all(
