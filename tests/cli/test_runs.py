@@ -9,12 +9,14 @@ import pty
 import re
 import subprocess
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from batonpass.cli.context import connect
 from batonpass.cli.exits import Exit
 from batonpass.client import config
 from batonpass.core.ids import AgentId, HolderId, NodeId, RunId
@@ -143,6 +145,35 @@ def test_a_reader_that_leaves_early_is_no_failure(baton: Baton, argv: list[str])
     os.close(writing)
 
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+# The fleet
+
+
+def test_the_fleets_runs_are_those_the_server_was_told_of(baton: Baton) -> None:
+    record = run_record(node_id=NodeId("task-a"), epoch=None, host="box-7", terminal_note="half of it", **settled())
+    baton.task("a")
+    with baton.as_agent("mill"), connect() as client:
+        for number in range(3):
+            run = RunId(f"{number}0b10101-1234-4abc-8def-0123456789ab")
+            told = journal.as_json(replace(record, run_id=run, terminal_state=Terminal.REPORTED))
+            client.put_run(run, told)
+
+    told = baton.json("runs", "--fleet", "--node", "task-a", "--limit", "2")
+    lines = baton.ok("runs", "--fleet", "--limit", "2").out.splitlines()
+
+    assert [run["run_id"][0] for run in told["runs"]] == ["2", "1"]
+    assert lines[1].split()[:7] == ["20b10101", "task-a", "agent-mill", "box-7", "command", "done", "reported"]
+    assert "(not verified)" in lines[1]
+    assert lines[-1].startswith("… only the first 2 of this list; more: baton runs --fleet --limit 2 --after ")
+    rest = baton.ok("runs", "--fleet", "--after", str(told["next"])).out.splitlines()
+    assert [line[:8] for line in rest[1:]] == ["00b10101"]
+    assert baton.ok("runs", "--fleet", "--node", "task-b").out == "the server has heard of no runs\n"
+
+
+@pytest.mark.parametrize("argv", [["0b", "--fleet"], ["--after", "x"]])
+def test_what_only_one_of_the_lists_has_is_not_asked_of_the_other(baton: Baton, argv: list[str]) -> None:
+    assert baton("runs", *argv).code == Exit.USAGE
 
 
 # One run

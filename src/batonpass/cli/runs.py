@@ -1,4 +1,4 @@
-"""`baton runs …`: the runs of this machine, their logs and reports, and ending one.
+"""`baton runs …`: the runs of this machine, their logs and reports, ending one; and the list of the fleet's.
 
 What is listed is what is: a record that tells of a process nobody follows any
 more is shown as vanished, whatever it says (`batonpass.worker.runs`). Reading
@@ -19,6 +19,7 @@ from typing import Any, BinaryIO, Final
 import msgspec
 from cyclopts import App
 
+from batonpass.cli import runs_fleet
 from batonpass.cli.context import connected
 from batonpass.cli.exits import Exit, UsageError, exit_of_code
 from batonpass.cli.options import COMMON, Common, Count, Duration, Flag, Node
@@ -83,6 +84,8 @@ def list_(
     *,
     node: Node | None = None,
     limit: Count = LIMIT,
+    fleet: Flag = False,
+    after: str | None = None,
     common: Common = COMMON,
 ) -> None:
     """List runs, the newest first: what each is about, whether it runs, what it did.
@@ -91,8 +94,17 @@ def list_(
         prefix: only those whose id begins so.
         node: only those about this item.
         limit: how many at most.
+        fleet: those of every machine, as the server was told of them, rather than this machine's.
+        after: with --fleet, begin behind this one, as the end of a list that was cut names it.
 
     """
+    if fleet:
+        if prefix is not None:
+            raise UsageError("what an id begins with is looked for on this machine; leave it out, or leave --fleet out")
+        runs_fleet.print_list(node=node, limit=limit, after=after, common=common)
+        return
+    if after is not None:
+        raise UsageError("--after goes with --fleet; this machine's list is cut by --limit")
     found = runs.listing(_journal(), limit=limit, prefix=prefix or "", node=node)
     _warn_of(found)
     if common.json:
