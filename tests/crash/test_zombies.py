@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -243,7 +244,7 @@ def test_a_lease_that_is_taken_away_stops_the_child_and_nothing_is_handed_back(b
 
 
 @pytest.mark.parametrize("rival", [False, True])
-def test_a_worker_that_slept_past_its_horizon_goes_on_unless_somebody_came(box: Fleet, *, rival: bool) -> None:
+def test_a_supervisor_that_slept_past_its_horizon_goes_on_unless_somebody_came(box: Fleet, *, rival: bool) -> None:
     project = f"asleep-{rival}".lower()
     short_leases(box, project)
     node = box.add_item(f"task-{project}", project=project)
@@ -254,11 +255,10 @@ def test_a_worker_that_slept_past_its_horizon_goes_on_unless_somebody_came(box: 
     with box.worker("sh", "-c", f"echo As far as I came.; echo > {ready}; cat {go}", project=project) as worker:
         ready.read_text()
         until(lambda: only_run(box, project).state is State.RUNNING, "the run is on record")
-        worker.stop()
-        until(lambda: _is_lapsed(box, node), "the lease lapses")
-        if rival:
-            box.person.claim(node)
-        worker.resume()
+        with asleep(only_run(box, project)):
+            until(lambda: _is_lapsed(box, node), "the lease lapses")
+            if rival:
+                box.person.claim(node)
         if not rival:
             until(lambda: not _is_lapsed(box, node), "the tenure is resumed")
             go.write_text("")
@@ -272,6 +272,17 @@ def test_a_worker_that_slept_past_its_horizon_goes_on_unless_somebody_came(box: 
     else:
         assert (record.state, record.epoch, record.lease_released) == (State.DONE, 1, True)
         assert not box.is_leased(node)
+
+
+@contextmanager
+def asleep(record: RunRecord) -> Iterator[None]:
+    """Freeze a run's supervisor for the block, as a suspended machine does."""
+    assert record.runner is not None
+    os.kill(record.runner.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(record.runner.pid, signal.SIGCONT)
 
 
 def _is_lapsed(box: Fleet, node: NodeId) -> bool:
@@ -293,3 +304,25 @@ def test_what_the_child_says_about_itself_is_in_no_log_of_the_worker(box: Fleet)
     filed = box.person.node(record.report_node_id)
     assert "bat_agt_[redacted]" in filed.body
     assert "bat_agt_" not in json.dumps(filed.frontmatter).replace("bat_agt_[redacted]", "")
+
+
+def test_a_child_finds_no_other_credential_and_reaches_the_graph_by_the_command_on_its_path(box: Fleet) -> None:
+    node = box.add_item("task-reach", project="reach")
+    told = box.folder / "reach.told"
+    script = (
+        f"exec > {told} 2> /dev/null; ls -A $BATON_HOME; command -v baton; baton whoami --json; unset BATON_TOKEN;"
+        " baton whoami --json; echo status $?"
+    )
+
+    with box.worker("sh", "-c", script, project="reach") as worker:
+        assert worker.died() == 0
+
+    where, mine, refused, status = told.read_text().splitlines()
+    ((run, _),) = box.runs("reach")
+    assert where == str(run.path / "bin/baton")
+    assert json.loads(mine)["agent"] == box.agent_id
+    assert json.loads(mine)["run"]["resource"] == node
+    assert json.loads(refused)["error"]["code"] == "unauthorized"
+    assert status == "status 6"
+    secrets = [path for path in run.path.rglob("*") if path.is_file() and box.agent_token.encode() in path.read_bytes()]
+    assert secrets == []
