@@ -25,7 +25,10 @@ from batonpass.worker.proc import Identity
 
 
 class InThread:
-    """Starts supervisors as threads. `child_server` is what children are told, `clock` what counts their deadlines."""
+    """Starts supervisors as threads. `child_server` is what children are told, `clock` what counts their deadlines.
+
+    `sessions` are those that runs were bound to.
+    """
 
     def __init__(
         self,
@@ -40,6 +43,7 @@ class InThread:
         self.clock = clock
         self.child_server = child_server or graph.server
         self.started: list[SupervisorThread] = []
+        self.sessions: list[str] = []
 
     def start(self, run: HeldRun, errand: Errand) -> SupervisorThread:
         """Start the supervisor of a run and hand the run over."""
@@ -88,7 +92,13 @@ class SupervisorThread:
 
     def _oversee(self) -> None:
         starter, told = self._starter, self._told
-        means = Means(starter.graph, starter.now, starter.child_server, self.told_to_end)
+        means = Means(
+            starter.graph,
+            starter.now,
+            starter.child_server,
+            self.told_to_end,
+            bind=lambda _token, _fence, session: starter.sessions.append(session),
+        )
         try:
             with RunFolder(told.run).handed_over(told.lock) as run:
                 oversee(means, run, told.errand, answer=self._answers.put, clock=starter.clock)
