@@ -10,7 +10,7 @@ import re
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -351,6 +351,21 @@ def test_a_run_that_cannot_be_judged_now_is_stopped_and_stays_pending(baton: Bat
 def test_no_run_is_no_order(baton: Baton) -> None:
     assert baton("runs", "kill").code == Exit.USAGE
     assert baton("runs", "kill", "0b").code == Exit.NOT_FOUND
+
+
+# Records of long ago
+
+
+def test_records_of_long_ago_go_and_what_somebody_may_need_stays(baton: Baton) -> None:
+    long_ago = settled(datetime.now(UTC) - timedelta(days=8))
+    mirrored: dict[str, Any] = {"mirrored_at": journal.timestamp(BEGAN)}
+    put_run(baton.home, run_record(**mirrored, **long_ago))
+    put_run(baton.home, run_record(RunId("kept"), worktree_kept=("untracked: a",), **mirrored, **long_ago))
+    put_run(baton.home, run_record(RunId("here-only"), **long_ago))
+
+    assert baton.ok("runs", "prune").out == "0 runs removed\n"
+    assert baton.json("runs", "prune", "--older", "7d") == {"removed": 1, "runs": [RUN]}
+    assert {run["run_id"] for run in baton.json("runs")["runs"]} == {"kept", "here-only"}
 
 
 # The page

@@ -41,7 +41,7 @@ from batonpass.core import reports
 from batonpass.core.errors import NotFound
 from batonpass.core.ids import NodeId
 from batonpass.worker import runs
-from batonpass.worker.journal import HeldRun, Journal, RunFolder, RunRecord, as_json
+from batonpass.worker.journal import RETENTION, HeldRun, Journal, RunFolder, RunRecord, as_json
 from batonpass.worker.outcome import Settler, settle
 from batonpass.worker.proc import Crew
 from batonpass.worker.runs import Hands, Listing, Run
@@ -196,6 +196,25 @@ def kill(*run: str, wait: Duration = PATIENCE, common: Common = COMMON) -> int:
         for record in records:
             say(_end_of(record))
     return max(map(_exit_of, records))
+
+
+@app.command
+def prune(*, older: Duration = RETENTION, json: Flag = False) -> None:
+    """Remove the records and logs of runs that were settled long ago; workers do the same at every start.
+
+    A run whose worktree is still there stays, and so does one that the server
+    has not got.
+
+    Args:
+        older: how long ago a run must have been settled.
+        json: print one JSON document, with the ids of what was removed.
+
+    """
+    gone = _journal().prune(datetime.now(UTC), retention=older)
+    if json:
+        print_json(msgspec.json.encode({"removed": len(gone), "runs": gone}))
+    else:
+        say(f"{len(gone)} run{'' if len(gone) == 1 else 's'} removed")
 
 
 def _journal() -> Journal:
