@@ -116,6 +116,11 @@ GROUPS: Final[dict[str, tuple[Command, ...]]] = {
     ),
     "Work": (
         Command(
+            "dispatch",
+            "dispatch:dispatch",
+            "Send an agent to one item: it gets the task on its standard input, in a git worktree of its own.",
+        ),
+        Command(
             "work",
             "work:work",
             "Do one item of the queue: COMMAND gets the task on its standard input, in a git worktree of its own.",

@@ -23,6 +23,10 @@ DIGEST_S_MAX: Final = 10.0
 """How long a launch waits for its briefing, its lease running meanwhile."""
 
 
+PERSONS_EXPIRES: Final = "7d"
+"""How long a personal token of a run lives at most: it does not end with the lease, but is revoked with the run."""
+
+
 class ServerGraph:
     """A worker's view of one server, under one token."""
 
@@ -84,19 +88,28 @@ class ServerGraph:
             raise LeaseLost(f"the tenure {fence.epoch} of {fence.resource} had ended already")
 
     def mint(self, agent: AgentId, fence: Fence) -> RunToken:
-        """Return the run token of a tenure that has none yet."""
+        """Return the run token of a tenure that has none yet; a personal one where the run is a person's."""
+        if _is_person(agent):
+            own = self._client.mint_token(label=f"a run on {fence.resource}", expires=PERSONS_EXPIRES)
+            return RunToken(own.token, own.hash_prefix)
         reply = self._client.mint_run_token(agent, fence)
         reach("mint.answered")
         return RunToken(reply.token, reply.hash_prefix)
 
     def mint_for_session(self, agent: AgentId) -> RunToken:
-        """Return a token for one session of an agent that works under no tenure."""
+        """Return a token for one session of an agent, or for a person, who works under no tenure."""
+        if _is_person(agent):
+            own = self._client.mint_token(label="a run on no item", expires=PERSONS_EXPIRES)
+            return RunToken(own.token, own.hash_prefix)
         reply = self._client.mint_session_token(agent)
         return RunToken(reply.token, reply.hash_prefix)
 
     def revoke(self, agent: AgentId, prefix: str) -> None:
         """End a token."""
-        self._client.revoke_agent_token(agent, prefix)
+        if _is_person(agent):
+            self._client.revoke_token(prefix)
+        else:
+            self._client.revoke_agent_token(agent, prefix)
 
     def keep(self, taken: Taken) -> Heart:
         """Renew a tenure on a thread of its own, until it is stopped or lost."""
@@ -112,6 +125,11 @@ class ServerGraph:
     def put_log(self, run: RunId, *, offset: int, text: str) -> None:
         """Send text of a run's log from the byte `offset` on, tried once."""
         self._client.send(run_calls.put_run_log(run, offset=offset, text=text), patience=ONCE)
+
+
+def _is_person(agent: AgentId) -> bool:
+    """Whether a run carries a person's own name, because they allowed that (`dispatch.guards`)."""
+    return agent.startswith("person-")
 
 
 class _Beating:

@@ -147,17 +147,19 @@ def resolve_identity(
     )
 
 
-def warnings(target: Target, identity: Identity) -> tuple[str, ...]:
-    """Return what the sender should know of the item, and is no reason to refuse."""
+def warnings(target: Target | None, identity: Identity) -> tuple[str, ...]:
+    """Return what the sender should know of the run, and is no reason to refuse."""
     return tuple(_warnings(target, identity))
 
 
-def _warnings(target: Target, identity: Identity) -> Iterator[str]:
+def _warnings(target: Target | None, identity: Identity) -> Iterator[str]:
     if identity.is_person:
         yield (
             f"WARNING: no agent is named, so this run carries your own name, {identity.agent}, and a token of yours"
             " that reaches all you reach and does not end with the lease; make an agent: baton agent add LABEL"
         )
+    if target is None:
+        return
     for reason in target.because(Code.BLOCKED, Code.ARCHIVED, Code.CYCLE):
         yield f"{target.id} is {reason.says}: a run may work on it, and can't complete it before"
     agents = [one.to for one in target.assigned if one.to_agent]

@@ -1,0 +1,83 @@
+"""What a dispatch would do, told without doing it: the run, its ground, its program, and its whole prompt."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, replace
+from typing import Final
+
+from batonpass.core.errors import BatonError
+from batonpass.worker import git
+from batonpass.worker.dispatch import prompt
+from batonpass.worker.dispatch.plan import Plan, Sending
+
+RUN: Final = "<run>"
+"""Stands for the first characters of the run's id, which is drawn when there is a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What would be done, by name, and the prompt."""
+
+    facts: dict[str, str | None]
+    prompt: str
+
+    def lines(self) -> list[str]:
+        """Return the facts as lines for a person."""
+        there = {name: value for name, value in self.facts.items() if value}
+        wide = max(map(len, there))
+        return [f"{name.ljust(wide)}  {value}" for name, value in there.items()]
+
+    def as_document(self) -> dict[str, object]:
+        """Return everything as one document."""
+        return {"would": self.facts, "prompt": self.prompt}
+
+
+def of(plan: Plan, sending: Sending) -> Preview:
+    """Return what sending the plan would do."""
+    order, target = plan.order, plan.target
+    branch = f"baton/{'run' if target is None else target.id}-{RUN}"
+    folder = sending.settings.home / "worktrees" / (plan.ground.repository.folder.name or "root") / RUN
+    facts = {
+        "item": None if target is None else target.id,
+        "agent": str(plan.identity.agent),
+        "checkout": f"{plan.ground.repository.folder} (by {plan.place.source})",
+        "base": f"{plan.ground.base_ref} at {plan.ground.base}",
+        "branch": branch,
+        "worktree": str(folder),
+        "program": shlex.join(order.command) if order.program is None else f"{order.harness}: {order.program}",
+        "model": order.model,
+        "profile": order.profile,
+        "set-up": shlex.join(order.set_up) or None,
+        "tear-down": shlex.join(order.tear_down) or None,
+        "server": sending.graph.server,
+    }
+    brief = prompt.Brief(
+        node=None,
+        project=order.project,
+        branch=branch,
+        target=plan.ground.base_ref.removeprefix(git.HEADS),
+        instructions=order.instructions,
+        contract=order.contract,
+        read_only=order.read_only,
+        folder=str(folder),
+        template=order.template,
+    )
+    return Preview(facts, prompt.compose(_with_item(brief, plan, sending)))
+
+
+def _with_item(brief: prompt.Brief, plan: Plan, sending: Sending) -> prompt.Brief:
+    if plan.target is None:
+        return brief
+    seen = sending.graph.node(plan.target.id)
+    return replace(brief, node=prompt.Quoted(seen.id, seen.type, seen.title, seen.raw), around=_around(plan, sending))
+
+
+def _around(plan: Plan, sending: Sending) -> prompt.Around:
+    mode = sending.settings.briefing
+    if mode is None or plan.target is None:
+        return prompt.NotWanted()
+    try:
+        return prompt.Known(sending.graph.digest(plan.target.id, project=plan.target.project, mode=mode), mode)
+    except BatonError as error:
+        return prompt.NotCompiled(error.message)

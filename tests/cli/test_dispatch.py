@@ -1,0 +1,240 @@
+"""`baton dispatch` in local mode and against a server: a real repository, a real supervisor, a real child."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from batonpass.cli.exits import Exit
+from batonpass.client.local import ADDRESS
+from batonpass.core.ids import AgentId, HolderId, NodeId, RunId
+from batonpass.testing.commands import Baton
+from batonpass.testing.repos import Repo, make_repo, person_environment
+from batonpass.worker.journal import Journal, RunRecord
+
+Spawn = Callable[..., subprocess.CompletedProcess[str]]
+
+RESOLVES = """
+import pathlib, subprocess, sys
+prompt = sys.stdin.read()
+pathlib.Path("work.txt").write_text(prompt)
+subprocess.run(["git", "add", "work.txt"], check=True)
+subprocess.run(["git", "commit", "-q", "-m", "Work"], check=True)
+resolver = ["--id", "art-done", "--type", "artifact", "--link", "resolves:task-a"]
+subprocess.run(["baton", "add", "Done", *resolver], check=True)
+"""
+
+
+@pytest.fixture
+def repo(baton: Baton, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repo:
+    """The checkout of the project `demo`, in which the command is started, and one item that nobody made ready."""
+    repo = make_repo(tmp_path / "demo", person_environment(Path(os.environ["HOME"])))
+    monkeypatch.chdir(repo.folder)
+    baton.task("a")
+    return repo
+
+
+def config(home: Path, **said: object) -> None:
+    (home / "config.json").write_text(json.dumps(said))
+
+
+class Unchanged:
+    """Holds while a block changes neither a row of the database, nor a file of the home, nor the repository."""
+
+    def __init__(self, home: Path, repo: Repo) -> None:
+        self._home, self._repo = home, repo
+        self._before: object = None
+
+    def _state(self) -> object:
+        kept = [path for path in self._home.rglob("*") if not path.name.startswith(("baton.db", "home.lock"))]
+        files = sorted((str(path), path.read_bytes() if path.is_file() else b"") for path in kept)
+        with closing(sqlite3.connect(self._home / "baton.db")) as connection:
+            rows = list(connection.iterdump())
+        return files, rows, self._repo.git("for-each-ref"), self._repo.git("worktree", "list")
+
+    def __enter__(self) -> None:
+        self._before = self._state()
+
+    def __exit__(self, *_: object) -> None:
+        assert self._state() == self._before
+
+
+@pytest.fixture
+def unchanged(home: Path, repo: Repo) -> Unchanged:
+    return Unchanged(home, repo)
+
+
+def test_a_person_sends_a_run_to_an_item_and_waits_for_what_it_did(repo: Repo, baton: Baton, spawn: Spawn) -> None:
+    sent = spawn("dispatch", "task-a", "--wait", "--task", "Mind the tests.", "--", sys.executable, "-c", RESOLVES)
+
+    assert (sent.returncode, sent.stderr) == (Exit.OK, "")
+    assert "task-a: resolved, by art-done" in sent.stdout
+    (branch,) = [ref for ref in repo.refs() if "/baton/task-a-" in ref]
+    prompt = repo.git("show", f"{branch}:work.txt")
+    assert "Mind the tests." in prompt
+    assert "# Contract" not in prompt
+    assert baton.json("queue")["items"] == []
+
+
+def test_a_run_goes_on_when_its_launcher_has_ended(repo: Repo, baton: Baton, spawn: Spawn) -> None:
+    del repo
+    sent = spawn("dispatch", "task-a", "--json", "--", "sh", "-c", "cat > /dev/null; echo Half of it.")
+
+    assert sent.returncode == Exit.OK, sent
+    run = json.loads(sent.stdout)["run"]
+    assert run["node_id"] == "task-a"
+    baton("runs", "log", run["run_id"], "--follow")
+    baton("runs", "kill", run["run_id"])
+    (listed,) = baton.json("runs", "list")["runs"]
+    assert listed["terminal_state"] == "reported"
+
+
+def test_print_shows_everything_and_changes_nothing(repo: Repo, baton: Baton, unchanged: Unchanged) -> None:
+    with unchanged:
+        shown = baton("dispatch", "task-a", "--contract", "--print", "--", "cat")
+
+    assert shown.code == Exit.OK, shown
+    assert f"checkout  {repo.folder} (by the folder you stand in)" in shown.out
+    assert "Work on `task-a`" in shown.out
+    assert "# Contract" in shown.out
+
+
+# Refusals: the message names the way out, and nothing is changed
+
+
+def resolved(baton: Baton) -> None:
+    baton.ok("add", "Done", "--id", "art-done", "--type", "artifact", "--link", "resolves:task-a")
+
+
+def for_people(baton: Baton) -> None:
+    baton.ok("edit", "task-a", "--set", "requires=human")
+
+
+def under_a_profile(baton: Baton) -> None:
+    baton.ok("add", "Deep", "--id", "profile-deep", "--type", "profile")
+    baton.ok("edit", "profile-deep", "--set", "harness=none-such")
+    baton.ok("edit", "task-a", "--set", "profile=profile-deep")
+
+
+def without_a_project(baton: Baton) -> None:
+    baton.ok("edit", "task-a", "--set", "project=")
+
+
+def claimed(baton: Baton) -> None:
+    baton.ok("claim", "task-a")
+
+
+def in_another_checkout(baton: Baton) -> None:
+    config(baton.home, dispatch={"repos": {"web": str(Path.cwd())}})
+
+
+def nothing(baton: Baton) -> None:
+    del baton
+
+
+@pytest.mark.parametrize(
+    "arrange, argv, says, way_out",
+    [
+        (resolved, ["--", "true"], "task-a is resolved by art-done", "--force sends a run to it"),
+        (for_people, ["--force", "--", "true"], "requires a person", "baton edit task-a --set requires="),
+        (under_a_profile, ["--force", "--", "true"], "none-such is not there", "baton capabilities"),
+        (claimed, ["--", "true"], "held by", "baton"),
+        (without_a_project, ["--", "true"], "it names no project", "name a checkout with --dir"),
+        (in_another_checkout, ["--", "true"], "dispatch.repos says is web", "dispatch.repos.demo"),
+        (nothing, ["--dir", "/", "--", "true"], "not inside a git checkout", "--dir"),
+        (nothing, ["--as", "agent-none", "--", "true"], "can't speak for agent-none", "use your own token"),
+        (nothing, ["--harness", "none-such"], "there is no harness", "known are claude-code, codex"),
+        (nothing, ["--", "no-such-command"], "not a command that can be run", "is it installed"),
+        (nothing, ["--base", "none", "--", "true"], "no branch, tag or commit none", "name one with --base"),
+        (nothing, ["--template", "none.md", "--", "true"], "none.md can't be read", "No such file"),
+    ],
+)
+def test_what_stands_against_a_run_is_told_with_its_way_out_and_changes_nothing(  # noqa: PLR0917 — a table
+    baton: Baton,
+    unchanged: Unchanged,
+    arrange: Callable[[Baton], None],
+    argv: list[str],
+    says: str,
+    way_out: str,
+) -> None:
+    arrange(baton)
+    baton.ok("whoami")
+    with unchanged:
+        ran = baton("dispatch", "task-a", *argv)
+
+    assert ran.code == Exit.FAILED, ran
+    assert says in ran.err
+    assert way_out in ran.err
+
+
+def test_an_item_that_a_run_is_at_work_on_is_refused(baton: Baton, unchanged: Unchanged, repo: Repo) -> None:
+    record = RunRecord(
+        run_id=RunId("0b101010-0000-4000-8000-000000000001"),
+        node_id=NodeId("task-a"),
+        name="task-a",
+        harness="codex",
+        cwd=str(repo.folder),
+        created_at="2027-01-01T00:00:00.000+00:00",
+        server=ADDRESS,
+        agent=AgentId(HolderId("agent-mill")),
+        dispatch="n1",
+        repository=str(repo.folder),
+        base=repo.head(),
+    )
+    baton.ok("whoami")
+    with Journal(baton.home).create(record), unchanged:
+        ran = baton("dispatch", "task-a", "--", "true")
+
+    assert ran.code == Exit.FAILED
+    assert "baton runs kill 0b101010; --force sends another" in ran.err
+
+
+@pytest.mark.parametrize(
+    "argv, says",
+    [
+        ([], "name an item, as in: baton dispatch task-1"),
+        (["Task"], "a task in your own words has more than one"),
+        (["--node", "task-a", "--from-queue"], "exclude each other"),
+        (["task-a", "--full", "--no-brief"], "exclude each other"),
+    ],
+)
+def test_a_command_line_that_makes_no_sense_is_refused(baton: Baton, argv: list[str], says: str) -> None:
+    ran = baton("dispatch", *argv)
+
+    assert ran.code == Exit.USAGE
+    assert says in ran.err
+
+
+def test_a_task_in_free_words_needs_a_persons_token(baton: Baton, unchanged: Unchanged) -> None:
+    baton.ok("whoami")
+    with unchanged:
+        ran = baton("dispatch", "look for dead code", "--", "true")
+
+    assert ran.code == Exit.FAILED
+    assert "file it and send a run to that" in ran.err
+
+
+def test_the_queue_gives_what_nothing_stands_against_and_says_why_not_the_rest(
+    baton: Baton, repo: Repo, unchanged: Unchanged
+) -> None:
+    del repo
+    for_people(baton)
+    baton.task("b")
+    baton.ok("edit", "task-b", "--set", "project=elsewhere")
+    with unchanged:
+        none = baton("dispatch", "--from-queue", "--print", "--", "true")
+    baton.task("c")
+    shown = baton.ok("dispatch", "--from-queue", "--print", "--json", "--", "true").json
+
+    assert none.code == Exit.FAILED
+    assert "task-a: it needs a person" in none.err
+    assert "task-b: nobody has said which checkout elsewhere is; set dispatch.repos.elsewhere" in none.err
+    assert shown["would"]["item"] == "task-c"
