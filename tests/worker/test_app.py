@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from batonpass import __version__
 from batonpass.core.outcome import Terminal
 from batonpass.testing.fleet import Fleet, WorkerProcess, fleet
 from batonpass.testing.graph import MemoryGraph
@@ -169,3 +170,28 @@ def test_a_relative_command_is_the_one_beside_whoever_typed_it(repo: Repo, tmp_p
     assert record is not None
     assert record.report_node_id is not None
     assert "found all the same" in graph.nodes[record.report_node_id].body
+
+
+def test_a_worker_started_from_a_git_hook_in_an_odd_place_does_its_run_as_any_other(
+    box: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = box.add_item("task-odd", project="odd")
+    home = tmp_path / 'it\'s a "home" für $USER'
+    for name, value in {
+        "GIT_DIR": "/nonexistent/.git",
+        "GIT_INDEX_FILE": "/nonexistent/index",
+        "GIT_WORK_TREE": "/nonexistent",
+        "LANG": "de_DE.UTF-8",
+        "LC_ALL": "de_DE.UTF-8",
+    }.items():
+        monkeypatch.setitem(box.repo.person, name, value)
+    script = "env | grep -c '^GIT_DIR=\\|^GIT_INDEX' ; git rev-parse --show-toplevel; echo $LC_ALL; baton --version"
+
+    with box.worker("sh", "-c", script, project="odd", home=home) as worker:
+        assert worker.died() == 0
+
+    ((run, record),) = box.runs("odd", home=home)
+    assert (record.state, record.terminal_state) == (State.DONE, Terminal.REPORTED)
+    assert run.log.read_text().splitlines() == ["0", record.cwd, "C.UTF-8", __version__]
+    assert (run.path / "supervisor.log").read_bytes() == b""
+    assert box.related(node) == [record.report_node_id]
