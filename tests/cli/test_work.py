@@ -97,7 +97,8 @@ def test_an_empty_queue_is_no_failure(repository: Path, baton: Baton, spawn: Spa
     "argv, code, words",
     [
         (["work", "--", "true"], Exit.USAGE, "--once"),
-        (["work", "--once"], Exit.USAGE, "name the command"),
+        (["work", "--once", "--harness", "nobody"], Exit.FAILED, "no harness 'nobody'; known are claude-code, codex"),
+        (["work", "--once", "--harness", "codex", "--", "true"], Exit.USAGE, "neither --harness nor --model"),
         (["work", "--once", "--run-max", "200h", "--", "true"], Exit.FAILED, "run_max_s"),
         (["work", "--once", "--accept", "readdy", "--", "true"], Exit.USAGE, "readdy"),
         (["work", "--once", "--", "no-such-command-here"], Exit.FAILED, "no-such-command-here"),

@@ -1,34 +1,28 @@
 """Real agent programs at work, offline, with a scripted model: an item each, a refusal each, one stopped in the middle.
 
-From a worker down: a supervisor's process, the adapter, the program, and
+Through `baton work`: a supervisor's process, the adapter, the program, and
 `baton` in the hands of its agent. The rest of the matrix is `just harness-all`;
 docs/reference/harnesses-tried.md has what it saw.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from batonpass.cli.local import agent_token, database_url, local_server
-from batonpass.core.outcome import Terminal
 from batonpass.testing import agents, live
-from batonpass.testing.commands import Baton
+from batonpass.testing.commands import BATON, Baton
 from batonpass.testing.model.script import Fault, Run, Say
 from batonpass.testing.modelserver import ModelServer, Script
 from batonpass.testing.repos import Repo, make_repo, person_environment
-from batonpass.worker.app import run_once
-from batonpass.worker.dispatch.handover import ByProcess
-from batonpass.worker.dispatch.launch import Order
-from batonpass.worker.harness import registry
 from batonpass.worker.harness.base import Trouble
-from batonpass.worker.journal import Ended, RunRecord, State
-from batonpass.worker.server_graph import ServerGraph
-from batonpass.worker.settings import Settings
 
 # The installation counts, too, where a test is the first to need a program.
 pytestmark = pytest.mark.timeout(agents.INSTALL_S_MAX + agents.VERSION_S_MAX + 120)
@@ -44,29 +38,27 @@ _PROGRAMS: dict[str, Path] = {}
 class World:
     """A person with a home, a repository, an item that is ready, and one agent program."""
 
-    home: Path
+    harness: str
     environ: dict[str, str]
     repo: Repo
     baton: Baton
-    found: registry.Found
 
-    def work(self) -> RunRecord:
-        """Have a worker of this machine's own do the item, and return what became of its run."""
-        order = Order(
-            (),
-            self.repo.folder,
-            harness=self.found.harness.id,
-            program=self.found.program,
-            model=agents.MODELS[self.found.harness.id],
+    def work(self) -> dict[str, Any]:
+        """Have a worker of this machine's own do the item, and return the record of its run."""
+        options = ("--harness", self.harness, "--model", agents.MODELS[self.harness], "--run-max", f"{RUN_S_MAX:g}s")
+        done = subprocess.run(
+            [BATON, "work", "--once", "--json", *options],
+            cwd=self.repo.folder,
+            env=self.environ,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=2 * RUN_S_MAX,
+            check=False,
         )
-        settings = Settings(home=self.home, inherited=self.environ, run_max_s=RUN_S_MAX)
-        with (
-            local_server(database_url(self.home)) as server,
-            server.client(agent_token(server, self.home).token) as client,
-        ):
-            starter = ByProcess(server=None, token=None)
-            record = run_once(ServerGraph(client), settings, order, starter=starter, say=lambda _line: None)
-        assert record is not None
+        assert done.returncode == 0, done
+        record = json.loads(done.stdout)["run"]
+        assert isinstance(record, dict)
         return record
 
 
@@ -105,25 +97,23 @@ def environ(name: str, model: ModelServer, tmp_path: Path, monkeypatch: pytest.M
 @pytest.fixture
 def world(name: str, environ: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> World:
     """The person's home, repository and program, and an item that is ready."""
-    found = registry.resolve(name, registry.Box(environ=environ, binaries={name: str(_PROGRAMS[name])}))
     home = Path(environ["BATON_HOME"])
     baton = Baton(home, capsys.readouterr)
     baton.task("a", "--ready")
-    return World(home, environ, make_repo(tmp_path / "repository", environ), baton, found)
+    (home / "config.json").write_text(json.dumps({"dispatch": {"bin": {name: str(_PROGRAMS[name])}}}))
+    return World(name, environ, make_repo(tmp_path / "repository", environ), baton)
 
 
 @pytest.mark.parametrize("name", ["codex", "claude-code", "opencode"], indirect=True)
 def test_a_program_resolves_an_item_by_what_it_does_through_baton(world: World, model: ModelServer) -> None:
     record = world.work()
 
-    assert (record.state, record.termination_class, record.failure) == (State.DONE, Ended.COMPLETED, None), record
-    assert (record.terminal_state, record.resolved_by) == (Terminal.RESOLVED, "art-done")
-    assert record.exit_code == 0
-    assert record.session_id
-    assert record.usage is not None
-    assert (record.usage["output"], record.commits) == (24, 1)
-    assert record.branch is not None
-    assert world.repo.git("log", "-1", "--format=%s by %an", record.branch) == f"{live.MESSAGE} by {record.agent}"
+    assert (record["state"], record["termination_class"]) == ("done", "completed"), record
+    assert (record["terminal_state"], record["resolved_by"]) == ("resolved", "art-done")
+    assert (record["harness"], record["exit_code"], record["commits"]) == (world.harness, 0, 1)
+    assert record["usage"]["output"] == 24
+    assert record["session_id"]
+    assert world.repo.git("log", "-1", "--format=%s by %an", record["branch"]) == f"{live.MESSAGE} by {record['agent']}"
     assert "task-a" in model.questions[0].asked.text
     assert "art-done" in model.questions[1].asked.text
     assert world.baton.json("queue")["items"] == []
@@ -145,10 +135,9 @@ def test_a_service_that_refuses_is_recognised_and_the_item_goes_back(
 
     record = world.work()
 
-    assert (record.termination_class, record.failure) == (Ended.ENVIRONMENT, trouble), record
-    assert record.terminal_state is Terminal.FAILED
-    assert record.report_node_id is None
-    assert record.lease_released
+    assert (record["termination_class"], record["failure"]) == ("environment", str(trouble)), record
+    assert (record["terminal_state"], record["lease_released"]) == ("failed", True)
+    assert "report_node_id" not in record
     assert [item["id"] for item in world.baton.json("queue")["items"]] == ["task-a"]
 
 

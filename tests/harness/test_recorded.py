@@ -118,3 +118,15 @@ def test_every_program_was_recorded_in_the_same_scenarios() -> None:
 
     for scenarios in by_harness.values():
         assert scenarios >= REFUSED.keys() - {"usage"} | {"ok"}
+
+
+def test_a_program_that_calls_being_stopped_a_success_is_not_believed() -> None:
+    adapter = registry.harness("copilot")
+    reader = adapter.reader()
+    for line in (b'{"type":"abort","data":{"reason":"user_initiated"}}', b'{"type":"result","exitCode":0}'):
+        reader.line(line)
+
+    failure = adapter.judge(reader.heard(), code=0, signal=None, stderr=b"")
+
+    assert failure is not None
+    assert "stopped" in failure.message

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
@@ -24,6 +25,7 @@ from batonpass.core.queue import Accept
 from batonpass.worker.app import run_once
 from batonpass.worker.dispatch.handover import ByProcess
 from batonpass.worker.dispatch.launch import Order
+from batonpass.worker.harness import registry
 from batonpass.worker.journal import RunRecord, State, Stopped, as_json
 from batonpass.worker.server_graph import ServerGraph
 from batonpass.worker.settings import DEFAULT_RUN_IDLE_S, DEFAULT_RUN_MAX_S, Settings
@@ -32,6 +34,8 @@ from batonpass.worker.settings import DEFAULT_RUN_IDLE_S, DEFAULT_RUN_MAX_S, Set
 def work(
     *command: Annotated[str, Parameter(allow_leading_hyphen=True)],
     once: Flag = False,
+    harness: str | None = None,
+    model: str | None = None,
     project: str | None = None,
     base: str = "main",
     accept: Accept = Accept.READY,
@@ -41,13 +45,16 @@ def work(
     full: Flag = False,
     common: Common = COMMON,
 ) -> int:
-    """Do one item of the queue: COMMAND gets the task on its standard input, in a git worktree of its own.
+    """Do one item of the queue: an agent program gets the task on its standard input, in a git worktree of its own.
 
     Stand in a checkout of the repository the work is for. First every run that
     an earlier start left unsettled is settled. Then the best item this agent
-    may take is claimed and kept while COMMAND works; afterwards the graph says
-    what it did: resolved, reported, declined or failed. The report is the file
-    $BATON_REPORT, or else what COMMAND printed.
+    may take is claimed and kept while the program works; afterwards the graph
+    says what it did: resolved, reported, declined or failed. The report is the
+    file $BATON_REPORT, or else the program's final message.
+
+    The program is COMMAND, whose final message is all that it prints, or the
+    harness that is named, or else the only harness that is installed.
 
     The first SIGINT or SIGTERM lets the run finish and takes no other; the
     second, or the terminal going away, stops it and settles it. A run that
@@ -56,13 +63,15 @@ def work(
 
     Args:
         command: the program that does the work, and its arguments, after --.
+        harness: the agent program, such as codex; docs/howto/harnesses.md has all of them.
+        model: the model it is to ask, in the program's own words.
         once: one item, then end. (The only way yet.)
         project: only items of this project.
         base: the branch the work is for.
         accept: ready takes what a person marked for agents, open all that is not a person's.
         run_max: stop a run after this time.
         run_idle: stop a run that gives no sign of life for this time; 0s never does.
-        brief: tell COMMAND what is known around the item, as baton brief shows it; it is told the item itself anyway.
+        brief: tell it what is known around the item, as baton brief shows it; the item itself it is told anyway.
         full: tell it more: the text of what is near, and the norms.
 
     """
@@ -70,10 +79,10 @@ def work(
         raise UsageError("say --once: a worker that goes on by itself is not there yet")
     if full and not brief:
         raise UsageError("--full and --no-brief exclude each other")
-    if not command:
-        raise UsageError("name the command that does the work after --, such as: baton work --once -- my-agent")
+    home = config.home_of(os.environ)
+    order = _order(command, harness, model, home=home, base=base, project=project)
     settings = Settings(
-        home=config.home_of(os.environ),
+        home=home,
         inherited=dict(os.environ),
         accept=accept,
         run_max_s=run_max.total_seconds(),
@@ -81,13 +90,27 @@ def work(
         briefing=(Mode.FULL if full else Mode.DIGEST) if brief else None,
     )
     with _as_agent(common) as (client, starter):
-        order = Order(command, Path.cwd(), base=base, project=project)
         tell = Teller(sys.stderr if common.json else sys.stdout)
         record = run_once(ServerGraph(client), settings, order, starter=starter, say=tell, owns_process=True)
     code = Exit.OK if record is None else _exit_of(record)
     if common.json and not _print_outcome(record) and code is Exit.OK:
         return Exit.FAILED
     return code
+
+
+def _order(
+    command: tuple[str, ...], harness: str | None, model: str | None, *, home: Path, base: str, project: str | None
+) -> Order:
+    """Return what is to run: a plain command, or an agent program of this box; `LaunchRefused` when it has none."""
+    plain = Order(command, Path.cwd(), base=base, project=project)
+    if command:
+        if harness is not None or model is not None:
+            raise UsageError("a command after -- is run as it is: it goes with neither --harness nor --model")
+        return plain
+    box = registry.Box.at_home(home, os.environ)
+    found = registry.only(box) if harness is None else registry.resolve(harness, box)
+    declared = found.description if isinstance(found.description, dict) else None
+    return replace(plain, harness=found.harness.id, program=found.program, declared=declared, model=model)
 
 
 def _print_outcome(record: RunRecord | None) -> bool:

@@ -30,6 +30,8 @@ from typing import Final
 import platformdirs
 
 FOLDER_VARIABLE: Final = "BATON_TEST_AGENTS"
+NOBODY: Final = "http://127.0.0.1:9/"
+"""Where nobody listens."""
 INSTALL_S_MAX: Final = 300.0
 """How long npm may take; the largest takes some 10 s from a near registry."""
 VERSION_S_MAX: Final = 60.0

@@ -88,6 +88,7 @@ class _Reader(JsonReader):
     def __init__(self) -> None:
         super().__init__()
         self._error: Failure | None = None
+        self._was_broken_off = False
 
     def take(self, event: Event) -> None:
         kind = text_at(event, "type")
@@ -110,6 +111,7 @@ class _Reader(JsonReader):
                 self._tool(event, is_over=kind == "tool.execution_complete")
             case "abort":
                 self.says(None)
+                self._was_broken_off = True
             case "result":
                 self._result(event)
                 return
@@ -139,6 +141,9 @@ class _Reader(JsonReader):
         code = value_at(event, "exitCode")
         if self._error is not None:
             self.gives_up(self._error)
+        elif self._was_broken_off:
+            # Stopped by a signal it calls that a success, if it still says anything.
+            self.gives_up(Failure(Trouble.OTHER, "copilot was stopped in the middle of its work"))
         elif code == 0:
             self.finishes()
         else:
