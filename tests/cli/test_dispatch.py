@@ -107,6 +107,15 @@ def test_print_shows_everything_and_changes_nothing(repo: Repo, baton: Baton, un
     assert "# Contract" in shown.out
 
 
+def test_a_template_of_ones_own_is_the_prompt(repo: Repo, baton: Baton) -> None:
+    (repo.folder / "mine.md").write_text("{{id}} {{status}} {{summary}} {{slug}}: {{task}}")
+    baton.ok("set", "task-a", "--status", "open")
+
+    shown = baton("dispatch", "task-a", "--template", "mine.md", "--print", "--json", "--", "cat").json
+
+    assert shown["prompt"].startswith('task-a open "a" demo: # Task')
+
+
 # Refusals: the message names the way out, and nothing is changed
 
 

@@ -10,6 +10,7 @@ from batonpass.core.ids import NodeId
 from batonpass.worker.dispatch import prompt, templates
 from batonpass.worker.dispatch.prompt import Brief, Known, Quoted
 from batonpass.worker.errors import LaunchRefused
+from batonpass.worker.graph import Seen
 
 NODE = Quoted(
     NodeId("task-1"),
@@ -119,3 +120,12 @@ def test_a_byte_order_mark_is_no_part_of_a_template(tmp_path: Path) -> None:
     path.write_bytes(b"\xef\xbb\xbf{{id}}")
 
     assert templates.read(path) == "{{id}}"
+
+
+def test_summary_status_and_date_are_read_off_the_items_text() -> None:
+    raw = "---\nid: task-1\ntype: task\ntitle: T\nsummary: It is lost.\nstatus: open\ndate: 2027-01-02\n---\nBody\n"
+    seen = Seen(NodeId("task-1"), "task", "T", "mail", raw, None)
+
+    node = prompt.quote(seen)
+    assert (node.summary, node.status, node.date) == ("It is lost.", "open", "2027-01-02")
+    assert prompt.quote(replace(seen, raw="no node")) == Quoted(seen.id, "task", "T", "no node")

@@ -191,7 +191,7 @@ class _Launch:
         seen = None if item is None else self._graph.node(item.id)
         return prompt.compose(
             prompt.Brief(
-                node=None if seen is None else prompt.Quoted(seen.id, seen.type, seen.title, seen.raw),
+                node=None if seen is None else prompt.quote(seen),
                 project=record.project,
                 branch=(record.branch or self._ground.base_ref).removeprefix(git.HEADS),
                 target=self._ground.base_ref.removeprefix(git.HEADS),

@@ -70,7 +70,7 @@ def _with_item(brief: prompt.Brief, plan: Plan, sending: Sending) -> prompt.Brie
     if plan.target is None:
         return brief
     seen = sending.graph.node(plan.target.id)
-    return replace(brief, node=prompt.Quoted(seen.id, seen.type, seen.title, seen.raw), around=_around(plan, sending))
+    return replace(brief, node=prompt.quote(seen), around=_around(plan, sending))
 
 
 def _around(plan: Plan, sending: Sending) -> prompt.Around:

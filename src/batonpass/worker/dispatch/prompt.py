@@ -24,9 +24,12 @@ from typing import Final, assert_never
 
 from batonpass.core import reports
 from batonpass.core.digest_text import CAUTION, Mode, fixed_lines, is_quotation
+from batonpass.core.errors import BatonError
 from batonpass.core.ids import NodeId
 from batonpass.core.quoting import QUOTE, inline, quoted
+from batonpass.wire import markdown
 from batonpass.worker.dispatch import contract, templates
+from batonpass.worker.graph import Seen
 
 NODE_BYTES_MAX: Final = 16_000
 """Of the item's own text, quoted; the server keeps nodes below this."""
@@ -71,6 +74,16 @@ class NotWanted:
 
 
 Around = Known | NotCompiled | NotWanted
+
+
+def quote(seen: Seen) -> Quoted:
+    """Return a node as it is shown; what of it can't be read off its text is left empty."""
+    try:
+        authored = markdown.read(seen.raw).authored
+    except BatonError:
+        return Quoted(seen.id, seen.type, seen.title, seen.raw)
+    words = {"summary": authored.summary, "status": authored.status or "", "date": authored.date or ""}
+    return Quoted(seen.id, seen.type, seen.title, seen.raw, **words)
 
 
 @dataclass(frozen=True, slots=True)
