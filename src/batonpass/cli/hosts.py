@@ -22,7 +22,9 @@ def hosts(
     max_age: Duration | None = None,
     common: Common = COMMON,
 ) -> None:
-    """List your machines by whether they will do for a profile, those that do first; nothing is substituted.
+    """List your machines by whether they will do for a profile.
+
+    Those that do come first. Nothing is substituted: each reason is named.
 
     Args:
         profile: the profile's node.
