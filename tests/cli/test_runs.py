@@ -22,6 +22,7 @@ from batonpass.client import config
 from batonpass.core.ids import AgentId, HolderId, NodeId, RunId
 from batonpass.core.outcome import Terminal
 from batonpass.testing.commands import BATON, Baton
+from batonpass.testing.repos import make_repo, person_environment
 from batonpass.testing.runs import BEGAN, RUN, put_run, run_record, settled
 from batonpass.worker import journal, proc
 from batonpass.worker.journal import HeldRun, RunFolder, State
@@ -334,6 +335,31 @@ def test_a_run_that_was_left_is_stopped_judged_and_its_lease_given_back(baton: B
     assert "Half of it works." in baton.ok("show", str(record.report_node_id)).out
     assert baton.ok("runs", "kill", RUN).out == said, "once more changes nothing"
     assert baton.json("runs", "kill", RUN)["runs"][0]["attempt"] == record.attempt
+
+
+def test_a_supervisor_that_is_asked_stops_its_child_settles_and_ends(
+    baton: Baton, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = make_repo(tmp_path / "repository", person_environment(Path(os.environ["HOME"])))
+    monkeypatch.chdir(repo.folder)
+    baton.task("b", "--ready")
+    script = "echo Half of it works. > $BATON_REPORT; echo at work; exec sleep 3600"
+    argv = [str(BATON), "work", "--once", "--project", "demo", "--", "sh", "-c", script]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as worker:
+        assert worker.stdout is not None
+        assert "at work in" in worker.stdout.readline()
+        (told,) = baton.json("runs")["runs"]
+        child = Identity(**told["child"])
+
+        said = baton.ok("runs", "kill", told["run_id"][:8]).out
+
+        assert worker.wait(20) == Exit.INTERRUPTED
+    assert (told["state"], told["in_hands_of"]) == ("running", "supervisor")
+    assert said == "task-b: failed, reported\n"
+    assert not proc.is_alive(child)
+    (after,) = baton.json("runs")["runs"]
+    assert (after["stopped_for"], after["in_hands_of"], after["contract_pending"]) == ("interrupted", None, False)
+    assert baton.json("leases")["leases"] == []
 
 
 def test_a_run_that_cannot_be_judged_now_is_stopped_and_stays_pending(baton: Baton, left: RunFolder) -> None:

@@ -225,6 +225,13 @@ def test_a_settled_run_is_left_as_it_is(home: Path) -> None:
     assert end(folder, never) == folder.read()
 
 
+def test_a_settled_run_need_not_be_free(home: Path) -> None:
+    folder = put_run(home, run_record(runner=proc.identify_self(), **settled()))
+
+    with folder.locked():
+        assert end(folder, never) == folder.read()
+
+
 def test_a_run_without_a_supervisor_has_its_processes_stopped_and_is_settled(home: Path) -> None:
     folder = put_run(home, run_record(state=State.RUNNING, runner=Identity(1, 1, "another boot")))
     stray = proc.start(

@@ -118,6 +118,10 @@ def end(
     else has the run in hand and does not let go of it.
     """
     _wait_for_supervisor(folder, patience_s)
+    record = folder.read()
+    if record.is_settled:
+        # Whoever settled it may still hold it, and tell the server of it.
+        return record
     with folder.locked() as held:
         record = held.read()
         if record.is_settled:
