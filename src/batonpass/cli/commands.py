@@ -123,7 +123,7 @@ GROUPS: Final[dict[str, tuple[Command, ...]]] = {
         Command(
             "work",
             "work:work",
-            "Do one item of the queue: an agent program gets the task on its standard input, in a git worktree of its own.",
+            "Do one item of the queue: an agent program works on it, in a git worktree of its own.",
         ),
     ),
     "Runs and their worktrees": (

@@ -45,11 +45,12 @@ def work(
     full: Flag = False,
     common: Common = COMMON,
 ) -> int:
-    """Do one item of the queue: an agent program gets the task on its standard input, in a git worktree of its own.
+    """Do one item of the queue: an agent program works on it, in a git worktree of its own.
 
     Stand in a checkout of the repository the work is for. First every run that
     an earlier start left unsettled is settled. Then the best item this agent
-    may take is claimed and kept while the program works; afterwards the graph
+    may take is claimed and kept while the program, which got the
+    task on its standard input, works; afterwards the graph
     says what it did: resolved, reported, declined or failed. The report is the
     file $BATON_REPORT, or else the program's final message.
 
