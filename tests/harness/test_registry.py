@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from batonpass.client.config import ConfigError
 from batonpass.core.errors import Invalid
 from batonpass.worker.errors import LaunchRefused
 from batonpass.worker.harness import registry
@@ -58,26 +56,6 @@ def test_nothing_takes_the_place_of_a_binary_that_was_named_and_is_not_there(box
 
     with pytest.raises(LaunchRefused, match="BATON_CODEX_CMD"):
         registry.resolve("codex", told)
-
-
-def test_the_home_says_what_its_programs_are(tmp_path: Path) -> None:
-    codex, mine = program(tmp_path / "codex"), program(tmp_path / "mine")
-    harnesses = {"mine": MINE | {"command": str(mine)}}
-    dispatch = {"repos": {}, "bin": {"codex": str(codex)}, "harness": harnesses}
-    (tmp_path / "config.json").write_text(json.dumps({"server": "x", "dispatch": dispatch}))
-
-    box = Box.at_home(tmp_path, {"PATH": "/nowhere"})
-
-    assert [found.program for found in registry.installed(box)] == [codex, mine]
-    assert registry.installed(Box.at_home(tmp_path / "empty", {"PATH": "/nowhere"})) == ()
-
-
-@pytest.mark.parametrize("text", ["{", "[]", '{"dispatch": 1}', '{"dispatch": {"bin": {"codex": 1}}}', "\xff"])
-def test_a_home_that_can_not_be_understood_names_its_file(tmp_path: Path, text: str) -> None:
-    (tmp_path / "config.json").write_bytes(text.encode("latin-1"))
-
-    with pytest.raises(ConfigError, match=r"config\.json"):
-        Box.at_home(tmp_path, {})
 
 
 def test_a_checkout_has_no_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ from batonpass.client import config
 from batonpass.client.client import Client
 from batonpass.core.digest_text import Mode
 from batonpass.core.queue import Accept
+from batonpass.worker import boxfile
 from batonpass.worker.app import run_once
 from batonpass.worker.dispatch.handover import ByProcess
 from batonpass.worker.dispatch.launch import Order
@@ -103,15 +104,23 @@ def _order(
     command: tuple[str, ...], harness: str | None, model: str | None, *, home: Path, base: str, project: str | None
 ) -> Order:
     """Return what is to run: a plain command, or an agent program of this box; `LaunchRefused` when it has none."""
-    plain = Order(command, Path.cwd(), base=base, project=project)
+    said = boxfile.read(home, os.environ)
+    plain = Order(command, Path.cwd(), base=base, project=project, set_up=said.set_up, tear_down=said.tear_down)
     if command:
         if harness is not None or model is not None:
             raise UsageError("a command after -- is run as it is: it goes with neither --harness nor --model")
         return plain
-    box = registry.Box.at_home(home, os.environ)
-    found = registry.only(box) if harness is None else registry.resolve(harness, box)
-    declared = found.description if isinstance(found.description, dict) else None
-    return replace(plain, harness=found.harness.id, program=found.program, declared=declared, model=model)
+    box = registry.Box(environ=os.environ, binaries=said.binaries, declared=said.declared)
+    named = harness or said.harness
+    found = registry.only(box) if named is None else registry.resolve(named, box)
+    return replace(
+        plain,
+        harness=found.harness.id,
+        program=found.program,
+        declared=found.description if isinstance(found.description, dict) else None,
+        model=model,
+        mcp=tuple(said.mcp.values()),
+    )
 
 
 def _print_outcome(record: RunRecord | None) -> bool:

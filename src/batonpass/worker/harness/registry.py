@@ -15,11 +15,8 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
-import msgspec
-
-from batonpass.client.config import CONFIG, ConfigError
 from batonpass.core.errors import Invalid
 from batonpass.worker import environment, proc
 from batonpass.worker.errors import LaunchRefused, NotStarted, TimedOut
@@ -48,17 +45,6 @@ _OVERRIDES: Final = {
 _VERSION: Final = re.compile(r"\b\d+\.\d+[\w.+-]*")
 
 
-class _Dispatch(msgspec.Struct):
-    """What of `dispatch` is about agent programs; the rest is for others to read."""
-
-    bin: dict[str, str] = {}
-    harness: dict[str, object] = {}
-
-
-class _Config(msgspec.Struct):
-    dispatch: _Dispatch = msgspec.field(default_factory=_Dispatch)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
     """What this box says of agent programs.
@@ -72,18 +58,6 @@ class Box:
     environ: Mapping[str, str]
     binaries: Mapping[str, str] = field(default_factory=dict)
     declared: Mapping[str, object] = field(default_factory=dict)
-
-    @classmethod
-    def at_home(cls, home: Path, environ: Mapping[str, str]) -> Self:
-        """Return what the `config.json` of the home folder says; `ConfigError` when that can't be read as it should."""
-        path = home / CONFIG
-        try:
-            told = msgspec.json.decode(path.read_bytes(), type=_Config).dispatch
-        except FileNotFoundError:
-            told = _Dispatch()
-        except (OSError, msgspec.MsgspecError) as error:
-            raise ConfigError(f"{path}: {error}") from error
-        return cls(environ=environ, binaries=told.bin, declared=told.harness)
 
     def __post_init__(self) -> None:
         """Refuse a wrong description at once: a worker must not start on a typo."""
