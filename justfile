@@ -56,6 +56,10 @@ check: lint types imports coverage
 soak *args:
     BATON_SOAK=whole pytest -s -p no:xdist tests/soak tests/races/test_tasks.py {{ args }}
 
+# Every agent program in every case, live, and the table of what was seen: some ten minutes; installs what is missing
+harness-all:
+    python -m batonpass.testing.matrix docs/reference/harnesses-tried.md
+
 # Serve, e.g. `just serve --port 7777`
 serve *args:
     baton serve {{ args }}
