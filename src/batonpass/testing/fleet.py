@@ -33,6 +33,7 @@ from batonpass.testing.clock import SharedClock
 from batonpass.testing.points import VARIABLE, environment
 from batonpass.testing.processes import ServerProcess, server_process
 from batonpass.testing.repos import Repo, make_repo, person_environment
+from batonpass.worker import proc
 from batonpass.worker.app import run_once
 from batonpass.worker.dispatch.handover import ByProcess
 from batonpass.worker.dispatch.launch import Order
@@ -180,7 +181,17 @@ def fleet(url: str, folder: Path, *, clock: SharedClock | None = None) -> Iterat
         agent_id = AgentId(HolderId(person.add_agent(label="mill").id))
         agent_token = person.mint_standing_token(agent_id, label="fleet").token
         agent = stack.enter_context(Client(server.url, agent_token))
+        stack.callback(_end_runs, folder / "baton")
         yield Fleet(server, person, agent, agent_id, agent_token, repo, folder)
+
+
+def _end_runs(home: Path) -> None:
+    """End what a test that failed has left: supervisors outlive whoever started them."""
+    for run in Journal(home).unsettled():
+        record = run.read()
+        if record.runner is not None and record.runner.pid != os.getpid() and proc.is_alive(record.runner):
+            os.kill(record.runner.pid, signal.SIGKILL)
+        proc.Crew(record.run_id, child=record.child).stop(BRISK)
 
 
 async def _first_token(url: str, clock: SharedClock | None) -> str:
