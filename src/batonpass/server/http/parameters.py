@@ -120,7 +120,10 @@ IN_QUERIES: Final[dict[str, Parameter]] = {
         "Only runs whose process is in this state.", {"type": "string", "enum": list(STATES)}
     ),
     "owner": Parameter("Whose machines: `me`, which is the person behind the caller, or a person's id.", _ME_OR_ID),
-    "max_age": Parameter("Only machines that were there within this time: `30m`, `12h`, `7d`, or milliseconds.", _TEXT),
+    "max_age": Parameter(
+        "Only machines that were there within this time: `30m`, `12h`, `7d`, or milliseconds.",
+        {"type": "string", "pattern": "^([0-9]+([.][0-9]+)?|[.][0-9]+)(ms|s|m|h|d|w)?$"},
+    ),
     "events.page.record": Parameter(
         "Only events of this record, `<class>/<id>`; of it, as of all records, what the caller may read.", _RECORD
     ),
