@@ -7,13 +7,14 @@ import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from batonpass.cli.exits import Exit
+from batonpass.cli.local import serve_local
 from batonpass.client.local import ADDRESS
 from batonpass.core.ids import AgentId, HolderId, NodeId, RunId
 from batonpass.testing.commands import Baton
@@ -247,3 +248,60 @@ def test_the_queue_gives_what_nothing_stands_against_and_says_why_not_the_rest(
     assert "task-a: it needs a person" in none.err
     assert "task-b: nobody has said which checkout elsewhere is; set dispatch.repos.elsewhere" in none.err
     assert shown["would"]["item"] == "task-c"
+
+
+# At a server, with a person's own token
+
+
+@pytest.fixture
+def served(repo: Repo, baton: Baton, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Baton]:
+    """A server elsewhere with the item, and its person's token in this world's environment."""
+    del repo
+    with serve_local(tmp_path / "elsewhere") as server:
+        monkeypatch.setenv("BATON_SERVER", server.address)
+        monkeypatch.setenv("BATON_TOKEN", server.person.token)
+        baton.task("a")
+        yield baton
+
+
+def test_a_person_holds_the_lease_and_the_work_carries_their_agents_name(served: Baton) -> None:
+    agent, me = served.json("agent", "list")["agents"][0]["id"], served.json("whoami")["person"]
+
+    sent = served("dispatch", "task-a", "--wait", "--json", "--", sys.executable, "-c", RESOLVES)
+
+    assert sent.code == Exit.OK, sent
+    run = sent.json["run"]
+    assert (run["terminal_state"], run["agent"], run["owner"]) == ("resolved", agent, me)
+    assert served.json("leases")["leases"][0]["lease"]["by"] == me
+    assert served.json("show", "art-done")["frontmatter"]["authored_by_agent"] == agent
+    prefixes = [token["hash_prefix"] for token in served.json("agent", "tokens", agent)["tokens"]]
+    assert run["token_prefix"] not in prefixes, "it ended with the run"
+
+
+def test_without_an_agent_of_ones_choice_nothing_is_started_unless_ones_own_name_is_allowed(served: Baton) -> None:
+    served.ok("agent", "add", "second")
+    script = "import subprocess; subprocess.run(['baton', 'add', 'Seen', '--id', 'art-seen', '--type', 'artifact'])"
+
+    refused = served("dispatch", "task-a", "--", "true")
+    allowed = served(
+        "dispatch", "task-a", "--allow-person-token", "--wait", "--json", "--", sys.executable, "-c", script
+    )
+
+    assert refused.code == Exit.FAILED
+    assert "--as" in refused.err
+    assert "agent-second" in refused.err
+    assert "WARNING: no agent is named" in allowed.err
+    assert allowed.code == Exit.OK, allowed
+    assert "authored_by_agent" not in served.json("show", "art-seen")["frontmatter"]
+    prefixes = [token["hash_prefix"] for token in served.json("token", "list")["tokens"]]
+    assert allowed.json["run"]["token_prefix"] not in prefixes, "it ended with the run"
+
+
+def test_a_task_in_free_words_is_no_items_and_unenforced(served: Baton) -> None:
+    sent = served("dispatch", "look for dead code", "--wait", "--json", "--", "sh", "-c", "cat; echo None found.")
+
+    assert sent.code == Exit.OK, sent
+    run = sent.json["run"]
+    assert (run["node_id"], run["terminal_state"], run["terminal_enforced"]) == (None, "reported", False)
+    assert "look for dead code" in served.ok("runs", "log", run["run_id"]).out
+    assert served.json("leases")["leases"] == []

@@ -13,7 +13,9 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from batonpass.core import reports
 from batonpass.core.errors import BatonError
+from batonpass.core.outcome import Terminal
 from batonpass.worker import worktree
 from batonpass.worker.dispatch import child, hooks, supervisor
 from batonpass.worker.dispatch.child import Launched, Means
@@ -91,8 +93,13 @@ def _close(means: Means, run: HeldRun, launched: Launched, *, errand: Errand) ->
     with suppress(BatonError):  # it ends by itself
         means.graph.revoke(record.agent, launched.token.prefix)
     kept = () if launched.site is None else worktree.remove(launched.site.tree, disposable=errand.settings.disposable)
+    said = reports.is_usable(run.final_text())
     return run.change(
         record,
+        # A guess from what the process left behind, and marked as one: nothing was read from the graph.
+        terminal_state=Terminal.REPORTED if said else Terminal.FAILED,
+        terminal_enforced=False,
+        terminal_note="the run was about no item, so there is no verdict",
         worktree_kept=kept or None,
         contract_pending=False,
         contract_settled_at=timestamp(means.now()),
