@@ -305,3 +305,15 @@ def test_a_task_in_free_words_is_no_items_and_unenforced(served: Baton) -> None:
     assert (run["node_id"], run["terminal_state"], run["terminal_enforced"]) == (None, "reported", False)
     assert "look for dead code" in served.ok("runs", "log", run["run_id"]).out
     assert served.json("leases")["leases"] == []
+
+
+def test_what_this_machine_can_run_is_shown_and_published(baton: Baton) -> None:
+    baton.home.mkdir(exist_ok=True)
+    config(baton.home, dispatch={"capabilities": {"declared": {"skills": ["sql"]}}})
+
+    assert "skills" in baton.ok("capabilities", "show").out
+    assert baton.json("capabilities", "show")["declared"]["skills"] == ["sql"]
+    agent = baton.json("agent", "list")["agents"][0]["id"]
+    published = baton.json("capabilities", "publish", agent)
+    assert published["capabilities"]["skills"] == ["sql"]
+    assert baton.ok("capabilities", "publish", agent).out.startswith(f"published for {agent} at ")

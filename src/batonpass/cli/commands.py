@@ -116,6 +116,11 @@ GROUPS: Final[dict[str, tuple[Command, ...]]] = {
     ),
     "Work": (
         Command(
+            "capabilities",
+            "capabilities:app",
+            "What this machine can run: show it, and publish it for an agent.",
+        ),
+        Command(
             "dispatch",
             "dispatch:dispatch",
             "Send an agent to one item: it gets the task on its standard input, in a git worktree of its own.",
