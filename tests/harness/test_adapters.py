@@ -346,3 +346,45 @@ def test_what_copilot_used_stands_in_the_file_that_it_leaves() -> None:
 
     assert used is not None
     assert (used.input, used.output, used.cached) == (7, 3, 2)
+
+
+SPEAKS_THEN_WORKS: Final = {
+    "claude-code": (
+        {"type": "assistant", "message": {"id": "m", "content": [{"type": "text", "text": "I look."}]}},
+        {"type": "assistant", "message": {"id": "m", "content": [{"type": "tool_use", "id": "t"}]}},
+    ),
+    "codex": (
+        {"type": "item.completed", "item": {"id": "a", "type": "agent_message", "text": "I look."}},
+        {"type": "item.started", "item": {"id": "b", "type": "command_execution"}},
+    ),
+    "opencode": (
+        {"type": "text", "part": {"type": "text", "text": "I look."}},
+        {"type": "tool_use", "part": {"type": "tool", "state": {"status": "completed"}}},
+    ),
+    "copilot": (
+        {"type": "assistant.message", "data": {"content": "I look.", "toolRequests": []}},
+        {"type": "tool.execution_start", "data": {"toolCallId": "t"}},
+    ),
+    "gemini": (
+        {"type": "message", "role": "assistant", "content": "I look.", "delta": True},
+        {"type": "tool_use", "tool_id": "t"},
+    ),
+}
+
+
+@pytest.mark.parametrize("harness", HARNESSES)
+def test_what_an_agent_says_before_it_goes_on_to_work_is_not_its_report(harness: str) -> None:
+    speaks, works = (json.dumps(event).encode() for event in SPEAKS_THEN_WORKS[harness])
+    heard = hear(harness, speaks + b"\n" + works)
+
+    assert hear(harness, speaks).final_text == "I look."
+    assert heard.final_text is None
+    # It writes of a tool only once that has ended.
+    assert heard.has_open_tool is (harness != "opencode")
+
+
+def test_codex_is_told_which_variables_its_tool_server_takes_from_the_environment() -> None:
+    told = start("codex", wish(mcp=True))
+
+    assert r'mcp_servers.graph={command="/usr/bin/serve",args=["--say","a \"b\""],env_vars=["SERVER_KEY"]}' in told.argv
+    assert told.environment["SERVER_KEY"] == "secret-of-the-server"
