@@ -1,7 +1,7 @@
 """`python -m bench`: measure, print a table, and with `--json` keep it whole.
 
-The groups of `LONG` fill databases first, with up to a million nodes: with
-`--quick` they are left out unless `--only` names them.
+The groups of `LONG` take their time, most of them since they fill databases first, with
+up to a million nodes: with `--quick` they are left out unless `--only` names them.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from bench.scale import NEXT_SIZE, SIZES, Sizes
 from bench.served import Database, seeded_postgres, seeded_sqlite, sqlite_url
 from bench.shapes import BACKLOG, shapes
 from bench.startup import startups
+from bench.worker import QUICK_CARE, WHOLE_CARE, overhead
 from bench.worlds import postgres_world, sqlite_world
 
 WHOLE: Final = Effort(rounds=5, seconds=2.0)
@@ -38,7 +39,8 @@ STARTS: Final = 3
 """How often a command is started in each round."""
 SHORT: Final = ("claims", "renewals", "bulk", "next", "startup", "slow-disk")
 RECORDS_GROUP: Final = "records"
-LONG: Final = ("scale", "pickup", "shapes", RECORDS_GROUP)
+WORKER: Final = "worker"
+LONG: Final = ("scale", "pickup", "shapes", RECORDS_GROUP, WORKER)
 DATABASES: Final = ("sqlite", "postgres")
 SETTINGS: Final = """
 # As installed, that is with fsync: a commit is on the disk before it is answered.
@@ -54,6 +56,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="baton-bench-") as folder:
         if "startup" in asked.only:
             report.startups += startups(Path(folder) / "home", times=STARTS * effort.rounds)
+        if WORKER in asked.only:
+            report.overheads.append(overhead(Path(folder), QUICK_CARE if asked.quick else WHOLE_CARE))
         if "sqlite" in asked.databases:
             _sqlite(report, Path(folder), asked.only, effort)
             _large_sqlite(report, Path(folder), asked, effort)
@@ -118,7 +122,7 @@ def _large_sqlite(report: Report, folder: Path, asked: argparse.Namespace, effor
 
 def _large_postgres(report: Report, asked: argparse.Namespace, effort: Effort) -> None:
     label = "PostgreSQL"
-    if not set(asked.only) & set(LONG):
+    if not set(asked.only) & (set(LONG) - {WORKER}):
         return
     with postgres_cluster(SETTINGS) as cluster:
         report.machine.postgres = _version(cluster)

@@ -20,6 +20,7 @@ from bench.probes import ME
 from bench.scale import Scaled, Seeding
 from bench.shapes import Shape
 from bench.startup import Startup
+from bench.worker import Begin, Keep, Overhead
 
 
 class Machine(msgspec.Struct):
@@ -48,6 +49,7 @@ class Report(msgspec.Struct):
     scaled: list[Scaled]
     pickups: list[Pickup]
     shapes: list[Shape]
+    overheads: list[Overhead]
 
 
 def machine() -> Machine:
@@ -64,7 +66,7 @@ def machine() -> Machine:
 
 def begin(command: str) -> Report:
     """Return a report with nothing in it yet."""
-    return Report(__version__, command, machine(), *([] for _ in range(8)))
+    return Report(__version__, command, machine(), *([] for _ in range(9)))
 
 
 def show(report: Report) -> None:
@@ -79,6 +81,9 @@ def show(report: Report) -> None:
         console.print(_pickups(report.pickups))
     if report.shapes:
         console.print(_shapes(report.shapes))
+    for overhead in report.overheads:
+        console.print(_keeps(overhead.keeps))
+        console.print(_begins(overhead.begins))
     for seeding in report.seedings:
         console.print(f"{seeding.database}: filled with {seeding.nodes:,} nodes in {seeding.seconds:,.0f} s")
     for startup in report.startups:
@@ -176,6 +181,39 @@ def _shapes(rows: list[Shape]) -> Table:
             table.add_section()
             table.add_row(f"[bold]{row.database}[/]")
         table.add_row(row.what, *(f"{ms:.1f}" for ms in (row.call_ms, row.call_ms_max, row.page_ms, row.page_ms_max)))
+    return table
+
+
+def _keeps(rows: list[Keep]) -> Table:
+    table = _table("while a run goes on", "ms a min", "PSS MiB", "USS MiB", "python's", "×", "table", "events")
+    for row in rows:
+        table.add_row(
+            f"{row.processes} × {row.what}",
+            f"{row.cpu_ms_per_minute:,.0f}",
+            *(f"{mib:.1f}" for mib in (row.pss_mib, row.uss_mib, row.python_uss_mib)),
+            f"{row.uss_mib / row.python_uss_mib:.1f}",
+            str(row.table),
+            _events(row),
+        )
+    return table
+
+
+def _events(row: Keep) -> str:
+    if row.events_per_s is None or row.event_us is None or row.decode_us is None:
+        return ""
+    return f"{row.events_per_s:,.0f}/s, {row.event_us:.1f} µs each, its JSON {row.decode_us:.1f}"
+
+
+def _begins(rows: list[Begin]) -> Table:
+    """Return the table of starts: each concurrency has a column, with medians and 99th hundredths."""
+    table = _table("from ready to the child at work", *(f"{row.concurrency} at once, p50 p99 ms" for row in rows))
+    table.add_row("all", *(f"{row.p50_ms:.0f} {row.p99_ms:6.0f}" for row in rows))
+    for parts in zip(*(row.parts for row in rows), strict=True):
+        table.add_row(f"  {parts[0].what}", *(f"{part.p50_ms:.1f} {part.p99_ms:6.1f}" for part in parts))
+    table.add_row("beside git worktree add", *(f"{row.worktree_ms:.1f}" for row in rows))
+    table.add_row("beside python -c pass", *(f"{row.python_ms:.1f}" for row in rows))
+    table.add_row("beside true", *(f"{row.true_ms:.1f}" for row in rows))
+    table.add_row("all × (git worktree add + python)", *(f"{row.ratio:.1f}" for row in rows))
     return table
 
 
