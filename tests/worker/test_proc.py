@@ -239,6 +239,39 @@ def test_a_process_seen_below_the_child_is_remembered_without_its_mark(start: St
     assert not proc.is_alive(stray)
 
 
+def test_a_stranger_is_looked_into_again_when_it_executes_another_program(start: Starter, tmp_path: Path) -> None:
+    go, done = tmp_path / "go", tmp_path / "done"
+    os.mkfifo(go)
+    os.mkfifo(done)
+    turned = start(*shell(f"cat {go}; exec env {proc.MARK}=run-1 sh -c 'echo > {done}; exec sleep 3600'"), mark="other")
+    crew = Crew("run-1")
+    assert turned.identity not in crew.look()
+    assert turned.identity not in crew.look()
+
+    go.write_text("")
+    done.read_text()
+
+    assert turned.identity in crew.look()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="where programs lie is told by Linux")
+def test_a_stranger_is_looked_into_once(start: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
+    bystander = start("sleep", "3600", mark="other").identity
+    looked_into: list[int] = []
+    marks_of = proc._marks  # noqa: SLF001 — nothing else tells how often
+    crew = Crew("run-1")
+
+    def marks(pid: int) -> list[str]:
+        looked_into.append(pid)
+        return marks_of(pid)
+
+    monkeypatch.setattr(proc, "_marks", marks)
+    for _ in range(3):
+        crew.look()
+
+    assert looked_into.count(bystander.pid) == 1
+
+
 ADOPTION: Final = """
 import sys
 from pathlib import Path

@@ -40,8 +40,6 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Final
 
-import psutil
-
 from batonpass.worker.errors import NotStarted, TimedOut
 
 MARK: Final = "BATON_RUN_MARK"
@@ -52,8 +50,12 @@ POLL_S: Final = 0.05
 """How often the process table is looked at while something is being stopped."""
 _PROC: Final = Path("/proc")
 _PR_SET_CHILD_SUBREAPER: Final = 36
-_STATE, _PARENT, _STARTED = 0, 1, 19
-"""Places in /proc/<pid>/stat, counted after the command's closing bracket."""
+_STATE, _PARENT, _USER, _SYSTEM, _STARTED, _STACK = 0, 1, 11, 12, 19, 25
+_BOUNDS: Final = slice(45, 49)
+"""Places in /proc/<pid>/stat, counted after the command's closing bracket; the last are where a program's arguments and
+environment lie."""
+_STAT_BYTES_MAX: Final = 4096
+_CHUNK: Final = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +239,7 @@ class Detached:
 
     def __init__(self, process: subprocess.Popen[bytes], channel: socket.socket) -> None:
         self._process = process
+        self._end = _End(process)
         self.channel = channel
         found = _look_at(process.pid)
         assert found is not None  # nobody has waited for it yet
@@ -244,11 +247,7 @@ class Detached:
 
     def wait(self, timeout_s: float) -> bool:
         """Return whether it has ended, having waited for that at most `timeout_s`."""
-        try:
-            self._process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            return False
-        return True
+        return self._end.wait(timeout_s) is not None
 
     def terminate(self) -> None:
         """Ask it to end; safe when it has."""
@@ -257,7 +256,7 @@ class Detached:
     def kill(self) -> None:
         """End it on the spot."""
         self._process.kill()
-        self._process.wait()
+        self._end.wait(None)
         self.channel.close()
 
 
@@ -284,7 +283,8 @@ class Crew:
 
     `child` is the run's own child, where it is known. Looking costs one pass
     over the process table, so looking often finds what hides: a process seen
-    once below the child is remembered after its parents are gone.
+    once below the child is remembered after its parents are gone. A stranger's
+    environment is read once, and again when it executes another program.
     """
 
     def __init__(self, mark: str, *, child: Identity | None = None, adopts: bool = False) -> None:
@@ -292,9 +292,18 @@ class Crew:
         self._child = child
         self._adopts = adopts
         self._seen: set[Identity] = set() if child is None else {child}
+        self._strangers: dict[Identity, bytes] = {}
+        """The image of each process that was found without our mark."""
 
     def look(self) -> frozenset[Identity]:
         """Return the run's processes that live now."""
+        return frozenset(process.identity for process in self._look())
+
+    def cpu_s(self) -> float:
+        """Return the seconds of processor time that the living processes have used so far."""
+        return sum(process.cpu_s for process in self._look())
+
+    def _look(self) -> list[_Process]:
         table = _table()
         self._reap(table.values())
         living = {pid: process for pid, process in table.items() if not process.is_zombie}
@@ -303,16 +312,13 @@ class Crew:
         while grown := {pid for pid, process in living.items() if process.parent in ours} - ours - kin:
             ours |= grown
         self._seen = {living[pid].identity for pid in ours}
-        return frozenset(self._seen)
-
-    def cpu_s(self) -> float:
-        """Return the seconds of processor time that the living processes have used so far."""
-        total = 0.0
-        for identity in self.look():
-            with suppress(psutil.Error):
-                times = psutil.Process(identity.pid).cpu_times()
-                total += times.user + times.system
-        return total
+        # Who has gone is forgotten: the table is all that is remembered of.
+        self._strangers = {
+            process.identity: self._strangers[process.identity]
+            for process in living.values()
+            if process.identity in self._strangers
+        }
+        return [living[pid] for pid in ours]
 
     def stop(self, graces: Graces | None = None) -> frozenset[Identity]:
         """Stop every process of the run, politely first, and return those that would not die.
@@ -345,7 +351,13 @@ class Crew:
             return True
         if self._adopts and process.parent == os.getpid():
             return True
-        return self._mark in _marks(process.identity.pid)
+        if process.image and self._strangers.get(process.identity) == process.image:
+            return False
+        # Read after the image: a program that took its place in between counts as not yet looked at.
+        if self._mark in _marks(process.identity.pid):
+            return True
+        self._strangers[process.identity] = process.image
+        return False
 
     def _reap(self, table: Iterable[_Process]) -> None:
         """Bury the orphans we were handed; the child itself is left to whoever waits for it."""
@@ -361,8 +373,7 @@ class Child:
     """The child of a run, started by this process."""
 
     def __init__(self, process: subprocess.Popen[bytes], *, mark: str, adopts: bool) -> None:
-        self._process = process
-        self._pidfd = os.pidfd_open(process.pid) if hasattr(os, "pidfd_open") else None
+        self._end = _End(process)
         started = _look_at(process.pid)
         # Nobody has waited for it, so even a child that has ended already still has its number.
         assert started is not None
@@ -371,14 +382,10 @@ class Child:
 
     def wait(self, timeout_s: float) -> Exit | None:
         """Return how the child ended, or None when it still runs after `timeout_s`."""
-        if self._pidfd is not None:
-            poll = select.poll()
-            poll.register(self._pidfd, select.POLLIN)
-            if not poll.poll(timeout_s * 1000):
-                return None
-        with suppress(subprocess.TimeoutExpired):
-            return self._ended(self._process.wait(timeout_s))
-        return None
+        code = self._end.wait(timeout_s)
+        if code is None:
+            return None
+        return Exit(code) if code >= 0 else Exit(None, _signal_name(-code))
 
     def stop(self, graces: Graces | None = None) -> frozenset[Identity]:
         """Stop the child and every process of its run; return those that would not die. Safe twice."""
@@ -386,11 +393,28 @@ class Child:
         self.wait(0)
         return leftover
 
-    def _ended(self, code: int) -> Exit:
-        if self._pidfd is not None:
-            os.close(self._pidfd)
-            self._pidfd = None
-        return Exit(code) if code >= 0 else Exit(None, _signal_name(-code))
+
+class _End:
+    """The end of a process that we started: waited for in the kernel, where that can be, and not looked at in turn."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        self._handle = os.pidfd_open(process.pid) if hasattr(os, "pidfd_open") else None
+
+    def wait(self, timeout_s: float | None) -> int | None:
+        """Return the process's code as `subprocess` has it, having buried it; None while it runs after `timeout_s`."""
+        if self._handle is not None:
+            poll = select.poll()
+            poll.register(self._handle, select.POLLIN)
+            if not poll.poll(None if timeout_s is None else timeout_s * 1000):
+                return None
+        with suppress(subprocess.TimeoutExpired):
+            code = self._process.wait(timeout_s)
+            if self._handle is not None:
+                os.close(self._handle)
+                self._handle = None
+            return code
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,6 +422,9 @@ class _Process:
     identity: Identity
     parent: int
     is_zombie: bool
+    cpu_s: float
+    image: bytes = b""
+    """Where the program it executes lies in its memory, and so which one it is; empty where that is hidden."""
 
 
 def _spawn(
@@ -451,30 +478,54 @@ def _group(pid: int) -> int:
 
 
 def _table() -> dict[int, _Process]:
-    return {process.identity.pid: process for process in map(_look_at, psutil.pids()) if process is not None}
+    return {process.identity.pid: process for process in map(_look_at, _pids()) if process is not None}
+
+
+def _pids() -> list[int]:
+    if _PROC.is_dir():
+        return [int(name) for name in os.listdir(_PROC) if name.isdecimal()]  # noqa: PTH208 — paths are not wanted
+    import psutil  # a supervisor that does without it starts sooner
+
+    return psutil.pids()
 
 
 def _look_at(pid: int) -> _Process | None:
     """Return the process `pid` as the kernel describes it, or None when there is none."""
     if not _PROC.is_dir():
         return _look_without_proc(pid)
-    try:
-        stat = (_PROC / str(pid) / "stat").read_bytes()
-    except OSError:
-        return None
     # The command may hold blanks and brackets of its own; the last bracket ends it.
-    fields = stat.rpartition(b")")[2].split()
-    identity = Identity(pid, int(fields[_STARTED]), _boot())
-    return _Process(identity, int(fields[_PARENT]), is_zombie=fields[_STATE] in {b"Z", b"X"})
+    fields = _read(f"{_PROC}/{pid}/stat", _STAT_BYTES_MAX).rpartition(b")")[2].split()
+    if not fields:
+        return None
+    bounds = fields[_BOUNDS]
+    return _Process(
+        Identity(pid, int(fields[_STARTED]), _boot()),
+        int(fields[_PARENT]),
+        is_zombie=fields[_STATE] in {b"Z", b"X"},
+        cpu_s=(int(fields[_USER]) + int(fields[_SYSTEM])) / _ticks_per_s(),
+        image=b" ".join([fields[_STACK], *bounds]) if any(bound != b"0" for bound in bounds) else b"",
+    )
 
 
 def _look_without_proc(pid: int) -> _Process | None:
+    import psutil
+
     try:
         process = psutil.Process(pid)
-        identity = Identity(pid, round(process.create_time() * 100), _boot())
-        return _Process(identity, process.ppid(), is_zombie=process.status() == psutil.STATUS_ZOMBIE)
+        times = process.cpu_times()
+        return _Process(
+            Identity(pid, round(process.create_time() * 100), _boot()),
+            process.ppid(),
+            is_zombie=process.status() == psutil.STATUS_ZOMBIE,
+            cpu_s=times.user + times.system,
+        )
     except psutil.Error:
         return None
+
+
+@cache
+def _ticks_per_s() -> int:
+    return os.sysconf("SC_CLK_TCK")
 
 
 @cache
@@ -497,10 +548,35 @@ def _ancestors(table: Mapping[int, _Process]) -> set[int]:
 
 
 def _marks(pid: int) -> list[str]:
+    if not _PROC.is_dir():
+        return _marks_without_proc(pid)
+    entries = _read(f"{_PROC}/{pid}/environ").decode(errors="replace").split("\0")
+    return [mark for entry in entries if entry.startswith(f"{MARK}=") for mark in entry[len(MARK) + 1 :].split(":")]
+
+
+def _marks_without_proc(pid: int) -> list[str]:
+    import psutil
+
     try:
         return psutil.Process(pid).environ().get(MARK, "").split(":")
     except (psutil.Error, OSError):
         return []
+
+
+def _read(path: str, size_max: int | None = None) -> bytes:
+    """Return a file of /proc, or nothing where it can't be read: gone, or somebody else's."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        if size_max is not None:
+            return os.read(handle, size_max)
+        return b"".join(iter(lambda: os.read(handle, _CHUNK), b""))
+    except OSError:
+        return b""
+    finally:
+        os.close(handle)
 
 
 def _log(path: Path) -> IO[bytes]:

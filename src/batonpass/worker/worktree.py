@@ -26,8 +26,6 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-import psutil
-
 from batonpass.core.points import reach
 from batonpass.worker import environment, git
 from batonpass.worker.errors import GitFailed, TimedOut, WorkerError, WorktreeRefused
@@ -279,6 +277,8 @@ def _listing(what: str, items: Sequence[str]) -> str:
 
 def _inhabitants(folder: Path) -> Iterator[int]:
     """Yield the processes whose working directory is in `folder`: somebody's shell, or a stray."""
+    import psutil  # a supervisor that has no worktree to remove yet starts without it
+
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):
             if Path(process.cwd()).is_relative_to(folder.resolve()):
