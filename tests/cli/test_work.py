@@ -89,14 +89,16 @@ def test_an_empty_queue_is_no_failure(repository: Path, baton: Baton, spawn: Spa
 
     done = spawn("work", "--once", "--json", "--", "true")
 
-    assert (done.returncode, done.stdout) == (Exit.OK, '{"run": null}\n')
+    assert (done.returncode, done.stdout) == (Exit.OK, '{"run": null, "count": 0, "runs": []}\n')
     assert done.stderr == "task-a: left alone, nobody has made it ready for an agent\nthere is nothing to take\n"
 
 
 @pytest.mark.parametrize(
     "argv, code, words",
     [
-        (["work", "--", "true"], Exit.USAGE, "--once"),
+        (["work", "--once", "--concurrency", "1001", "--", "true"], Exit.USAGE, "1000"),
+        (["work", "--once", "--interval", "0.5s", "--", "true"], Exit.USAGE, "--interval: 0.5 s is not between 1 s"),
+        (["work", "--once", "--retry-after", "31d", "--", "true"], Exit.USAGE, "--retry-after"),
         (["work", "--once", "--harness", "nobody"], Exit.FAILED, "no harness 'nobody'; known are claude-code, codex"),
         (["work", "--once", "--harness", "codex", "--", "true"], Exit.USAGE, "neither --harness nor --model"),
         (["work", "--once", "--run-max", "200h", "--", "true"], Exit.FAILED, "run_max_s"),
@@ -184,6 +186,6 @@ def test_a_run_ends_the_command_as_far_as_it_could_be_settled(  # noqa: PLR0917 
         repository=str(repository),
         base=Sha("a" * 40),
     )
-    monkeypatch.setattr(work, "run_once", lambda *_, **__: replace(record, **changes))
+    monkeypatch.setattr(work, "run", lambda shift: shift.own.append(replace(record, **changes)))
 
     assert baton("work", "--once", "--", "true").code == code

@@ -86,18 +86,21 @@ def test_the_second_signal_stops_the_run_and_settles_it(box: Fleet) -> None:
     assert not box.is_leased(node)
 
 
-def test_a_terminal_that_goes_away_stops_the_run_and_settles_it(box: Fleet) -> None:
+def test_a_terminal_that_goes_away_leaves_the_run_to_its_supervisor(box: Fleet) -> None:
     node = box.add_item("task-hup", project="hup")
 
     with box.worker("sh", "-c", script_that_waits(box, "hup"), project="hup") as worker:
         when_ready(box, "hup")
-        send(worker, signal.SIGHUP, expect="stopping the run")
+        worker.process.send_signal(signal.SIGHUP)
         worker.process.send_signal(signal.SIGHUP)
         assert worker.died() == 0
+    ((run, _),) = box.runs("hup")
+    assert run.is_held()
+    (box.folder / "hup-go").write_text("\n")
+    box.wait_overseen("hup")
 
     ((_, record),) = box.runs("hup")
-    assert (record.stopped_for, record.terminal_state) == (Stopped.INTERRUPTED, Terminal.REPORTED)
-    assert not proc.Crew(record.run_id).look()
+    assert (record.state, record.stopped_for, record.terminal_state) == (State.DONE, None, Terminal.REPORTED)
     assert not box.is_leased(node)
 
 

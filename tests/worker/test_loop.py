@@ -23,7 +23,7 @@ from batonpass.core.queue import Accept
 from batonpass.testing.graph import AGENT, MemoryGraph, failing_with
 from batonpass.testing.inthread import InThread
 from batonpass.testing.repos import Repo
-from batonpass.worker import git, loop, proc
+from batonpass.worker import git, loop, proc, shift
 from batonpass.worker.dispatch import launch, supervisor
 from batonpass.worker.dispatch.launch import Order
 from batonpass.worker.errors import LaunchRefused
@@ -73,7 +73,7 @@ class Box:
         return self.supervisors
 
     def runs(self, *command: str, **order: Any) -> RunRecord | None:  # noqa: ANN401
-        return loop.tick(self.worker(*command, **order))
+        return shift.once(self.worker(*command, **order))
 
     def ran(self, script: str) -> RunRecord:
         record = self.runs("sh", "-c", script)
@@ -267,7 +267,7 @@ def test_a_worker_that_loses_every_race_gives_up_for_this_round(box: Box) -> Non
     box.graph.failing["next"] = others_win
 
     assert box.runs("true") is None
-    assert len(rounds) == loop.LOST_RACES_MAX
+    assert len(rounds) == shift.LOST_RACES_MAX
     assert box.said == ["others were faster each time"]
     assert box.journal.runs() == ()
 
@@ -309,7 +309,7 @@ def test_a_launch_that_cannot_be_is_refused_before_anything_is_asked_or_changed(
     worker = replace(worker, order=replace(worker.order, **order))
 
     with pytest.raises(LaunchRefused, match=message):
-        loop.tick(worker)
+        shift.once(worker)
 
     assert box.graph.calls == []
     assert box.traces() == before
@@ -537,7 +537,7 @@ def test_a_worker_that_is_told_to_stop_while_it_settles_takes_nothing(box: Box) 
     worker.stopping.set()
 
     with pytest.raises(KeyboardInterrupt):
-        loop.tick(worker)
+        shift.once(worker)
 
     assert box.graph.done("next") == []
     assert box.journal.runs() == ()
@@ -550,7 +550,7 @@ def test_a_worker_that_is_told_to_stop_while_it_looks_takes_nothing(box: Box) ->
     box.graph.failing["page"] = worker.stopping.set
 
     with pytest.raises(KeyboardInterrupt):
-        loop.tick(worker)
+        shift.once(worker)
 
     assert box.graph.done("next") == []
 
@@ -569,7 +569,7 @@ def test_a_worker_that_is_told_to_stop_before_the_child_starts_hands_back(
 
     monkeypatch.setitem(points.armed, point, stop)
 
-    record = loop.tick(worker)
+    record = shift.once(worker)
 
     assert record is not None
     assert (record.state, record.stopped_for, record.lease_released) == (
@@ -587,7 +587,7 @@ def test_a_run_whose_worker_cannot_speak_is_its_supervisors_all_the_same(box: Bo
     worker = replace(box.worker("echo", "The report."), say=unspeakable)
 
     with pytest.raises(BrokenPipeError):
-        loop.tick(worker)
+        shift.once(worker)
 
     assert box.supervisors.started[0].wait(20)
     (run,) = box.journal.runs()

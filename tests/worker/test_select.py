@@ -9,7 +9,7 @@ from batonpass.core.ids import AgentId, HolderId, NodeId
 from batonpass.core.queue import Accept
 from batonpass.worker import select
 from batonpass.worker.graph import Item
-from batonpass.worker.select import Skipped
+from batonpass.worker.select import Kind, Skipped
 
 AGENT = AgentId(HolderId("agent-mill"))
 OTHER = AgentId(HolderId("agent-other"))
@@ -43,7 +43,7 @@ def test_candidates_keep_the_queues_order_and_the_others_have_a_reason() -> None
     choice = select.choose(items, accept=Accept.READY, agent=AGENT)
 
     assert choice.candidates == ("task-3", "task-1")
-    assert choice.skipped == (Skipped(NodeId("task-2"), "it needs a person"),)
+    assert choice.skipped == (Skipped(NodeId("task-2"), "it needs a person", Kind.HUMAN),)
 
 
 def test_no_more_candidates_are_named_than_one_call_takes() -> None:

@@ -128,7 +128,7 @@ GROUPS: Final[dict[str, tuple[Command, ...]]] = {
         Command(
             "work",
             "work:work",
-            "Do one item of the queue: an agent program works on it, in a git worktree of its own.",
+            "Work through the queue: agent programs do its items, each in a git worktree of its own.",
         ),
     ),
     "Runs and their worktrees": (

@@ -1,40 +1,51 @@
-"""`baton work --once`: take the best item this agent may take, see its run through, settle what it did (D31a)."""
+"""`baton work`: take the best items this agent may take, see their runs through, settle what they did (D31a)."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from batonpass.cli.context import connected
 from batonpass.cli.exits import Exit, UsageError, exit_of_code
-from batonpass.cli.options import COMMON, Common, Duration, Flag
+from batonpass.cli.options import COMMON, Common, Count, Duration, Flag
 from batonpass.cli.render import Teller, print_json, silence
 from batonpass.client import config
 from batonpass.client.client import Client
 from batonpass.core.digest_text import Mode
 from batonpass.core.queue import Accept
 from batonpass.worker import boxfile
-from batonpass.worker.app import run_once
+from batonpass.worker.app import assemble, run
+from batonpass.worker.cooling import RETRY_AFTER, RETRY_AFTER_MAX
 from batonpass.worker.dispatch.handover import ByProcess
 from batonpass.worker.dispatch.launch import Order
 from batonpass.worker.harness import registry
 from batonpass.worker.journal import RunRecord, State, Stopped, as_json
 from batonpass.worker.server_graph import ServerGraph
 from batonpass.worker.settings import DEFAULT_RUN_IDLE_S, DEFAULT_RUN_MAX_S, Settings
+from batonpass.worker.shift import INTERVAL_S, MAX_INTERVAL_S, Pace, Shift
+
+CONCURRENCY_MAX: Final = 1_000
+DAY_S: Final = 86_400.0
 
 
 def work(
     *command: Annotated[str, Parameter(allow_leading_hyphen=True)],
     once: Flag = False,
+    max_: Annotated[Count | None, Parameter(name="--max")] = None,
+    concurrency: Annotated[Count, Parameter(validator=Number(lte=CONCURRENCY_MAX))] = 1,
+    interval: Duration = timedelta(seconds=INTERVAL_S),
+    max_interval: Duration = timedelta(seconds=MAX_INTERVAL_S),
+    retry_after: Duration = RETRY_AFTER,
     harness: str | None = None,
     model: str | None = None,
     project: str | None = None,
@@ -46,28 +57,36 @@ def work(
     full: Flag = False,
     common: Common = COMMON,
 ) -> int:
-    """Do one item of the queue: an agent program works on it, in a git worktree of its own.
+    """Work through the queue: agent programs do its items, each in a git worktree of its own.
 
     Stand in a checkout of the repository the work is for. First every run that
-    an earlier start left unsettled is settled. Then the best item this agent
-    may take is claimed and kept while the program, which got the
-    task on its standard input, works; afterwards the graph
-    says what it did: resolved, reported, declined or failed. The report is the
-    file $BATON_REPORT, or else the program's final message.
+    an earlier worker left unsettled is settled. Then the best items this agent
+    may take are claimed, as many at a time as there are slots, and kept while
+    their programs work, which got the task on their standard input; afterwards
+    the graph says what each did: resolved, reported, declined or failed. The
+    report is the file $BATON_REPORT, or else the program's final message. When
+    there is nothing to take the server is asked to say when that changes.
 
     The program is COMMAND, whose final message is all that it prints, or the
     harness that is named, or else the only harness that is installed.
 
-    The first SIGINT or SIGTERM lets the run finish and takes no other; the
-    second, or the terminal going away, stops it and settles it. A run that
-    could not be settled yet ends with 5, or 6 where the token was refused; the
-    next start settles it.
+    The first SIGINT or SIGTERM lets the runs finish and takes no more; the
+    second stops them, and the command ends with 130 once they are settled; the
+    third ends it at once. When the terminal goes away its runs go on without
+    it, and the next worker takes them for its own. A run that
+    could not be settled yet ends --once with 5, or 6 where the token was
+    refused; the next start settles it.
 
     Args:
         command: the program that does the work, and its arguments, after --.
         harness: the agent program, such as codex; docs/howto/harnesses.md has all of them.
         model: the model it is to ask, in the program's own words.
-        once: one item, then end. (The only way yet.)
+        once: take what there is for the free slots, see it through, then end.
+        max_: end after this many runs.
+        concurrency: how many runs at a time, 1 to 1000.
+        interval: how soon to ask again a server that was away; doubled each time it is.
+        max_interval: how rarely it is asked at most, and how often the queue is looked at in any case.
+        retry_after: how long an item is left alone that a run of this worker has left undone; 0s takes it at once.
         project: only items of this project.
         base: the branch the work is for.
         accept: ready takes what a person marked for agents, open all that is not a person's.
@@ -77,8 +96,6 @@ def work(
         full: tell it more: the text of what is near, and the norms.
 
     """
-    if not once:
-        raise UsageError("say --once: a worker that goes on by itself is not there yet")
     if full and not brief:
         raise UsageError("--full and --no-brief exclude each other")
     home = config.home_of(os.environ)
@@ -91,11 +108,36 @@ def work(
         run_idle_s=run_idle.total_seconds(),
         briefing=(Mode.FULL if full else Mode.DIGEST) if brief else None,
     )
+    pace = Pace(
+        concurrency=concurrency,
+        interval_s=_within(interval, "--interval", low=1, high=DAY_S),
+        max_interval_s=_within(max_interval, "--max-interval", low=1, high=DAY_S),
+        max_runs=max_ or 0,
+        once=once,
+    )
+    retry_after_s = _within(retry_after, "--retry-after", low=0, high=RETRY_AFTER_MAX.total_seconds())
     with _as_agent(common) as (client, starter):
         tell = Teller(sys.stderr if common.json else sys.stdout)
-        record = run_once(ServerGraph(client), settings, order, starter=starter, say=tell, owns_process=True)
-    code = Exit.OK if record is None else _exit_of(record)
-    if common.json and not _print_outcome(record) and code is Exit.OK:
+        worker = assemble(ServerGraph(client), settings, order, starter=starter, say=tell, pace=pace)
+        shift = Shift(replace(worker, retry_after_s=retry_after_s), pace)
+        run(shift)
+    return _ended(shift, common)
+
+
+def _within(given: timedelta, name: str, *, low: float, high: float) -> float:
+    """Return a duration in seconds; `UsageError` when it is out of bounds."""
+    if not low <= given.total_seconds() <= high:
+        raise UsageError(f"{name}: {given.total_seconds():g} s is not between {low:g} s and {high:g} s")
+    return given.total_seconds()
+
+
+def _ended(shift: Shift, common: Common) -> int:
+    """Print what the command has to show for itself, and return how it ends."""
+    own = shift.own
+    code = max((_exit_of(record) for record in own), default=Exit.OK) if shift.pace.once else Exit.OK
+    if shift.worker.interrupted.is_set() or (shift.pace.once and not own and shift.worker.stopping.is_set()):
+        code = Exit.INTERRUPTED
+    if common.json and not _print_outcome(own) and code is Exit.OK:
         return Exit.FAILED
     return code
 
@@ -123,10 +165,14 @@ def _order(
     )
 
 
-def _print_outcome(record: RunRecord | None) -> bool:
-    """Print the run's record, and return whether it got to where it was sent: a program may be waiting for it."""
+def _print_outcome(records: Sequence[RunRecord]) -> bool:
+    """Print the runs' records, and return whether they got to where they were sent: a program may be waiting for them.
+
+    `run` is the last of them, which with --once is the only one unless there is more than one slot.
+    """
+    runs = [as_json(record) for record in records]
     try:
-        print_json(msgspec.json.encode({"run": as_json(record) if record is not None else None}))
+        print_json(msgspec.json.encode({"run": runs[-1] if runs else None, "count": len(runs), "runs": runs}))
         sys.stdout.flush()
     except (OSError, ValueError):
         silence(sys.stdout)

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from batonpass.core.digest import Card, Material, select
 from batonpass.core.digest_text import Mode, render
-from batonpass.core.errors import BatonError, LeaseLost, NotFound
+from batonpass.core.errors import BatonError, LeaseLost, NotFound, Unavailable
 from batonpass.core.ids import AgentId, Fence, HolderId, NodeId, PersonId, Resource, RunId
 from batonpass.core.outcome import Resolver
 from batonpass.core.reports import Draft
@@ -65,6 +65,8 @@ class MemoryGraph:
     calls: list[tuple[str, object]] = field(default_factory=list)
     failing: dict[str, Callable[[], None]] = field(default_factory=dict)
     failing_after: dict[str, Callable[[], None]] = field(default_factory=dict)
+    waits: Callable[[str], str] | None = None
+    """What answers a wait for the queue after a position; without it waiting is not to be had."""
 
     def add_item(self, node: str, *, type: str = "task", readiness: str | None = "agent") -> NodeId:  # noqa: A002 — the field's name
         """Put an item into the queue, and return its id."""
@@ -86,7 +88,14 @@ class MemoryGraph:
         """Return the items nobody holds, in the order they were added."""
         self._called("page", limit)
         free = [item for item in self.items.values() if item.id not in self.held and project in {None, item.project}]
-        return Page(tuple(free[:limit]), more=len(free) > limit)
+        return Page(tuple(free[:limit]), more=len(free) > limit, seq=str(len(self.calls)))
+
+    def wait(self, *, project: str | None, after: str, wait_s: int) -> str:  # noqa: ARG002
+        """Return what `waits` says."""
+        self._called("wait", after)
+        if self.waits is None:
+            raise Unavailable("nobody waits here")
+        return self.waits(after)
 
     def next(self, *, project: str | None, accept: str, candidates: Sequence[NodeId], dispatch: str) -> Taken | None:  # noqa: ARG002
         """Claim the first candidate that nobody holds."""

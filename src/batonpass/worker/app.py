@@ -13,8 +13,28 @@ from batonpass.worker import proc, signals
 from batonpass.worker.dispatch.launch import Order, Starter
 from batonpass.worker.graph import Graph
 from batonpass.worker.journal import RunRecord
-from batonpass.worker.loop import Worker, tick
 from batonpass.worker.settings import Settings
+from batonpass.worker.shift import Pace, Shift, once
+from batonpass.worker.worker import Width, Worker
+
+
+def assemble(
+    graph: Graph, settings: Settings, order: Order, *, starter: Starter, say: Callable[[str], None], pace: Pace
+) -> Worker:
+    """Return a worker for `order`, whose runs are followed by supervisors that `starter` starts.
+
+    `say` gets lines for a person.
+    """
+    return Worker(
+        graph,
+        settings,
+        replace(order, command=proc.located(order.command, order.folder)),
+        now=_now,
+        interrupted=threading.Event(),
+        say=say,
+        starter=starter,
+        width=Width.of(pace.concurrency),
+    )
 
 
 def run_once(
@@ -28,46 +48,46 @@ def run_once(
 ) -> RunRecord | None:
     """Settle what earlier workers left, take the best item there is, and see its run through to its verdict.
 
-    Returns the run's record, or None when there was nothing to take. The work
-    is `baton work --once`: it blocks for as long as the run lasts, which is
-    followed by a supervisor that `starter` starts. `say` gets lines for a
-    person. `owns_process` says that this process does nothing else: it then
-    listens to SIGINT and SIGTERM (the first lets the run finish, or nothing
-    begin; the second stops the run, the third ends the worker on the spot) and
-    to SIGHUP (which stops the run at once). `KeyboardInterrupt` when it was
-    told to stop before it took anything. `LaunchRefused` when nothing can be
-    launched here; errors of the server are raised as they come.
+    Returns the run's record, or None when there was nothing to take. It blocks
+    for as long as the run lasts. `owns_process` says that this process does
+    nothing else, and so listens to signals (`heeding`). `KeyboardInterrupt`
+    when it was told to stop before it took anything. `LaunchRefused` when
+    nothing can be launched here; errors of the server are raised as they come.
     """
-    order = replace(order, command=proc.located(order.command, order.folder))
-    interrupted, stopping = threading.Event(), threading.Event()
-    worker = Worker(
-        graph,
-        settings,
-        order,
-        now=_now,
-        interrupted=interrupted,
-        say=say,
-        starter=starter,
-        stopping=stopping,
-    )
+    worker = assemble(graph, settings, order, starter=starter, say=say, pace=Pace(once=True))
     if not owns_process:
-        return tick(worker)
-    with _signals(stopping, interrupted):
-        return tick(worker)
+        return once(worker)
+    with heeding(worker):
+        return once(worker)
+
+
+def run(shift: Shift) -> None:
+    """Work until a signal ends the shift, or it is over by itself; this process does nothing else."""
+    with heeding(shift.worker):
+        shift.run()
 
 
 @contextmanager
-def _signals(stopping: threading.Event, interrupted: threading.Event) -> Iterator[None]:
-    """Turn SIGINT and SIGTERM into: take nothing more, then stop the run, then give up; SIGHUP into the second."""
+def heeding(worker: Worker) -> Iterator[None]:
+    """Heed the signals that end a worker.
+
+    The first SIGINT or SIGTERM has it take nothing more and finish its runs,
+    or begin none; the second stops them, the third ends this process on the
+    spot. SIGHUP, the terminal's going away, leaves its runs to their
+    supervisors.
+    """
     count = 0
 
     def told(number: int) -> None:
         nonlocal count
-        # A terminal that goes away may say so twice, and is never a reason to leave a run unsettled.
-        count = max(count, 2) if number == signal.SIGHUP else count + 1
-        stopping.set()
+        worker.stopping.set()
+        if number == signal.SIGHUP:
+            worker.leaving.set()
+        else:
+            count += 1
         if count >= 2:  # noqa: PLR2004 — the second signal
-            interrupted.set()
+            worker.interrupted.set()
+        worker.tell()
         if count > 2:  # noqa: PLR2004
             raise KeyboardInterrupt
 

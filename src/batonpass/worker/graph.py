@@ -32,7 +32,7 @@ class Item:
     """One item of a queue page, as far as taking it is decided by it.
 
     `readiness` None is untriaged. `assigned` are the agents it is routed to,
-    `findings` the open findings on it.
+    `findings` the open findings on it, `profile` the one that it names itself.
     """
 
     id: NodeId
@@ -44,14 +44,16 @@ class Item:
     lease_state: str | None = None
     assigned: tuple[AgentId, ...] = ()
     findings: tuple[NodeId, ...] = ()
+    profile: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A ranked page; `more` says that there are items below it."""
+    """A ranked page; `more` says that there are items below it, `seq` is the position in the feed that it shows."""
 
     items: tuple[Item, ...]
     more: bool
+    seq: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +127,10 @@ class Graph(Protocol):
 
     def page(self, *, project: str | None, limit: int) -> Page:
         """Return the best `limit` items of the queue."""
+        ...
+
+    def wait(self, *, project: str | None, after: str, wait_s: int) -> str:
+        """Return the queue's position once something in it has changed `after` one, or after `wait_s`; tried once."""
         ...
 
     def next(self, *, project: str | None, accept: str, candidates: Sequence[NodeId], dispatch: str) -> Taken | None:

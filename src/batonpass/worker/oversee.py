@@ -17,6 +17,7 @@ from batonpass.core import reports
 from batonpass.core.errors import BatonError
 from batonpass.core.outcome import Terminal
 from batonpass.worker import worktree
+from batonpass.worker.breaker import Breakers
 from batonpass.worker.dispatch import child, hooks, supervisor
 from batonpass.worker.dispatch.child import Launched, Means
 from batonpass.worker.dispatch.ear import Ear
@@ -72,7 +73,9 @@ def _see_through(
                 session_id=launched.command.session_id,
                 bind=lambda session: means.bind(launched.token, fence, session),
             )
-            supervisor.supervise(run, launched.record, watched, settings=settings, now=means.now, clock=clock)
+            over = supervisor.supervise(run, launched.record, watched, settings=settings, now=means.now, clock=clock)
+        with suppress(OSError):
+            Breakers(settings.home).note(over, means.now())
         if errand.order.tear_down and launched.site is not None:
             launched.child.stop(settings.graces)  # nobody else is in the worktree while it is cleared up
             hooks.tear_down(errand.order.tear_down, launched.site)

@@ -23,6 +23,8 @@ DIGEST_S_MAX: Final = 10.0
 """How long a launch waits for its briefing, its lease running meanwhile."""
 
 
+PAGE_MAX: Final = 100
+"""The server's own ceiling for a page."""
 PERSONS_EXPIRES: Final = "7d"
 """How long a personal token of a run lives at most: it does not end with the lease, but is revoked with the run."""
 
@@ -49,9 +51,22 @@ class ServerGraph:
         )
 
     def page(self, *, project: str | None, limit: int) -> Page:
-        """Return the best `limit` items of the queue."""
-        reply = self._client.queue(project=project, limit=limit)
-        return Page(tuple(map(_item, reply.items)), more=reply.truncated)
+        """Return the best `limit` items of the queue, read in as many pages as the server makes of them."""
+        items: dict[NodeId, Item] = {}
+        reply = self._client.queue(project=project, limit=min(limit, PAGE_MAX))
+        seq = reply.seq  # of the first: what has changed since is heard of
+        while True:
+            known = len(items)
+            items |= {item.id: item for item in map(_item, reply.items)}
+            if not reply.truncated or reply.next_offset is None or len(items) >= limit or len(items) == known:
+                return Page(tuple(items.values()), more=reply.truncated and len(items) > known, seq=seq)
+            left = min(limit - len(items), PAGE_MAX)
+            reply = self._client.queue(project=project, limit=left, offset=reply.next_offset)
+
+    def wait(self, *, project: str | None, after: str, wait_s: int) -> str:
+        """Return the queue's position once something in it has changed, or after `wait_s`."""
+        call = calls.queue_page(project=project, limit=1, wait=wait_s, after=after)
+        return self._client.send(call, patience=ONCE).seq
 
     def next(self, *, project: str | None, accept: str, candidates: Sequence[NodeId], dispatch: str) -> Taken | None:
         """Claim the first of `candidates` that is still free, or return None."""
@@ -167,6 +182,7 @@ def _item(body: ItemBody) -> Item:
         lease_state=body.lease_state,
         assigned=tuple(AgentId(HolderId(agent)) for agent in body.assigned_agents or ()),
         findings=tuple(map(NodeId, body.findings or ())),
+        profile=body.profile,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
@@ -12,12 +13,17 @@ from batonpass.core.digest_text import Mode
 from batonpass.core.errors import Invalid
 from batonpass.core.queue import Accept
 from batonpass.worker import worktree
+from batonpass.worker.journal import RETENTION
 from batonpass.worker.proc import Graces
 
 RUN_S_MAX: Final = 168 * 3600.0
 """A run's token lives seven days at most, and nothing of a run outlives it (D2a)."""
 DEFAULT_RUN_MAX_S: Final = 24 * 3600.0
 DEFAULT_RUN_IDLE_S: Final = 45 * 60.0
+DISK_FREE_MIN: Final = 1024**3
+"""How many bytes are to be free on the disk before another run is begun."""
+QUEUE_WAIT_S: Final = 50
+"""How long one question to the server waits for the queue to change (D15)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +44,9 @@ class Settings:
     run_idle_s: float = DEFAULT_RUN_IDLE_S
     graces: Graces = field(default_factory=Graces)
     disposable: tuple[str, ...] = worktree.DISPOSABLE
+    retention: timedelta = RETENTION
+    queue_wait_s: int = QUEUE_WAIT_S
+    disk_free_min: int = DISK_FREE_MIN
     briefing: Mode | None = Mode.DIGEST
 
     def __post_init__(self) -> None:

@@ -1,0 +1,91 @@
+"""Finishing what others left: runs whose supervisor is gone are stopped and settled from their records."""
+
+from __future__ import annotations
+
+import os
+
+from batonpass.core.ids import RunId
+from batonpass.worker import proc
+from batonpass.worker.errors import RunBusy, WorkerError
+from batonpass.worker.journal import RunFolder, RunRecord, State
+from batonpass.worker.mirror import Mirror
+from batonpass.worker.outcome import Settler, settle
+from batonpass.worker.proc import Crew
+from batonpass.worker.worker import Worker
+
+
+def reap(worker: Worker) -> tuple[RunRecord, ...]:
+    """Settle every run whose worker is gone, drop old records, and return those that were taken up.
+
+    What the server has not got of runs that are over is sent to it, in a few
+    seconds or not at all (`worker.mirror`).
+    """
+    worker.journal.prune(worker.now(), retention=worker.settings.retention)
+    for damaged in worker.journal.damaged():
+        _set_aside(worker, damaged)
+    taken_up = [take_up(worker, run) for run in worker.journal.unsettled()]
+    Mirror(worker.graph, worker.now, refused=worker.unmirrored).catch_up(worker.journal)
+    return tuple(record for record in taken_up if record is not None)
+
+
+def take_up(worker: Worker, run: RunFolder) -> RunRecord | None:
+    """Settle one run that was left; None when it is somebody's, settled by now, or can't be settled here."""
+    try:
+        with run.locked() as held:
+            record = held.read()
+            if record.is_settled or _is_followed(record):
+                return None
+            worker.say(f"{record.name or record.run_id}: settling the run {record.run_id}, which was left")
+            crew = Crew(record.run_id, child=record.child)
+            settled = settle(Settler(worker.graph, worker.settings, worker.now), held, crew)
+            worker.say(told(settled))
+            return settled
+    except RunBusy:
+        return None
+    except (WorkerError, OSError) as error:
+        # One run that can't be settled keeps neither the others nor new work waiting.
+        worker.say(f"{run.path.name}: not settled: {error}")
+        return None
+
+
+def _set_aside(worker: Worker, run: RunFolder) -> None:
+    """Take a run that nobody can settle out of the way: end what still runs of it, and say where its files are."""
+    try:
+        with run.locked() as held:
+            Crew(RunId(run.path.name)).stop(worker.settings.graces)
+            aside = held.set_aside(run.record)
+    except RunBusy:
+        return
+    except OSError as error:
+        worker.say(f"{run.record} can't be read, and can't be set aside either: {error}")
+        return
+    worker.say(
+        f"{run.path.name}: not settled: its record can't be read, and was set aside as {aside};"
+        " its lease lapses by itself, and what it said is beside the record"
+    )
+
+
+def _is_followed(record: RunRecord) -> bool:
+    """Whether the run's supervisor still lives; the lock says so too, where locks work."""
+    runner = record.runner
+    return runner is not None and runner.pid != os.getpid() and proc.is_alive(runner)
+
+
+def told(record: RunRecord) -> str:
+    """Return in one line for a person how a run ended, and where to look next."""
+    name = record.name or record.run_id
+    if record.state is State.FAILED_LAUNCH:
+        return f"{name}: not started: {record.termination_reason}"
+    parts = [f"{name}: {record.terminal_state or 'not settled'}", *_details(record)]
+    if record.contract_pending:
+        parts.append("to be settled by the next start")
+    if record.worktree_kept:
+        parts.append(f"the worktree {record.worktree} stays ({'; '.join(record.worktree_kept)})")
+    return ", ".join(parts)
+
+
+def _details(record: RunRecord) -> list[str]:
+    by = f"by {record.resolved_by}" if record.resolved_by else None
+    filed = record.report_node_id or record.finding_node_id
+    found = [by, f"filed as {filed}" if filed else None, record.terminal_note]
+    return [detail for detail in found if detail]
