@@ -22,8 +22,8 @@ _here = threading.local()
 
 def environment(path: Path) -> dict[str, str]:
     """Return what has a Python process that is started with it write its stamps to `path`."""
-    folders = (str(HERE / "stamping"), str(HERE.parent))
-    return {VARIABLE: str(path), "PYTHONPATH": os.pathsep.join(folders)}
+    folders = (str(HERE / "stamping"), str(HERE.parent), os.environ.get("PYTHONPATH", ""))
+    return {VARIABLE: str(path), "PYTHONPATH": os.pathsep.join(filter(None, folders))}
 
 
 def keep(path: str) -> None:

@@ -12,16 +12,8 @@ YAML 1.1 and a YAML 1.2 reader both get the same string back.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, NoReturn, TypeVar
-
-import yaml
-
-from batonpass.core.errors import InvalidNode
-from batonpass.core.ids import shown
-
-T = TypeVar("T")
-E = TypeVar("E", bound=yaml.Event)
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 Item = str | dict[str, str] | list[str]
 Entry = str | dict[str, str] | list[Item]
@@ -29,9 +21,6 @@ Entry = str | dict[str, str] | list[Item]
 
 Pair = tuple[str, str | Sequence[str] | Sequence[Mapping[str, str]]]
 """A key and what is written under it: a scalar, a list of scalars, or edges."""
-
-FIRST_LINE: Final = 2
-"""Where front matter begins in its file: after the opening line."""
 
 _BARE: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", re.ASCII)
 _WORDS_1_1: Final = frozenset("y n yes no on off true false null".split())
@@ -56,11 +45,10 @@ def load(text: str) -> tuple[dict[str, Entry], list[str]]:
     of it: it is taken as it stands, and warned about. So is indentation by
     tabs, of which YAML knows nothing.
     """
+    from batonpass.wire.frontmatter_events import document  # what reads no node starts without a parser (D37)
+
     repaired, keys = _with_texts_quoted(_TABS.sub("    ", text))
-    try:
-        found = _document(repaired)
-    except yaml.YAMLError as error:
-        _refuse_unreadable(error)
+    found = document(repaired)
     return found, [f"{key}: is not quoted, and YAML reads it otherwise; taken as the text it is" for key in keys]
 
 
@@ -94,112 +82,6 @@ def _escape(match: re.Match[str]) -> str:
     return _SHORT.get(char) or f"\\u{ord(char):04x}"
 
 
-def _document(text: str) -> dict[str, Entry]:
-    events = _Events(text)
-    events.take(yaml.StreamStartEvent)
-    if isinstance(events.next, yaml.StreamEndEvent):
-        return {}
-    match events.next:
-        case yaml.DocumentStartEvent(version=None, tags=None):
-            events.take(yaml.DocumentStartEvent)
-        case _:
-            events.refuse("directives are not read")
-    if not isinstance(events.next, yaml.MappingStartEvent):
-        events.refuse("this must be keys and values")
-    found = events.mapping(_entry)
-    events.take(yaml.DocumentEndEvent)
-    if not isinstance(events.next, yaml.StreamEndEvent):
-        events.refuse("a second document begins")
-    return found
-
-
-class _Events:
-    """The parser's events, one ahead, with every construct refused that front matter does not have."""
-
-    def __init__(self, text: str) -> None:
-        self._events: Iterator[yaml.Event] = yaml.parse(text, Loader=yaml.CBaseLoader)
-        self.next = next(self._events)
-
-    def take(self, kind: type[E]) -> E:
-        """Return the next event, which the caller knows to be of `kind`."""
-        event = self.next
-        assert isinstance(event, kind), event
-        self.next = next(self._events)
-        return event
-
-    def scalar(self) -> str:
-        """Return the next value as text."""
-        self._check()
-        if not isinstance(self.next, yaml.ScalarEvent):
-            self.refuse("nested deeper than a list of edges")
-        return self.take(yaml.ScalarEvent).value
-
-    def sequence(self, item: Callable[[_Events], T]) -> list[T]:
-        """Return the next value as a list of what `item` reads."""
-        self._check()
-        self.take(yaml.SequenceStartEvent)
-        items = []
-        while not isinstance(self.next, yaml.SequenceEndEvent):
-            items.append(item(self))
-        self.take(yaml.SequenceEndEvent)
-        return items
-
-    def mapping(self, value: Callable[[_Events], T]) -> dict[str, T]:
-        """Return the next value as keys and what `value` reads."""
-        self._check()
-        self.take(yaml.MappingStartEvent)
-        found: dict[str, T] = {}
-        while not isinstance(self.next, yaml.MappingEndEvent):
-            line = self._line()
-            key = self.scalar()
-            if key in found:
-                self.refuse(f"the key {shown(key)} stands twice", line)
-            if key == "<<":
-                self.refuse("merge keys are not read", line)
-            found[key] = value(self)
-        self.take(yaml.MappingEndEvent)
-        return found
-
-    def refuse(self, why: str, line: int | None = None) -> NoReturn:
-        """Raise `InvalidNode` for `line`, else for the line of the next event."""
-        raise _refusal(self._line() if line is None else line, why)
-
-    def _line(self) -> int | None:
-        mark = self.next.start_mark
-        return None if mark is None else mark.line
-
-    def _check(self) -> None:
-        match self.next:
-            case yaml.AliasEvent():
-                self.refuse("aliases are not read; quote a text that begins with *")
-            case yaml.NodeEvent(anchor=str()):
-                self.refuse("anchors are not read; quote a text that begins with &")
-            case yaml.ScalarEvent(tag=str()) | yaml.CollectionStartEvent(tag=str()):
-                self.refuse("tags are not read; quote a text that begins with !")
-            case _:
-                pass
-
-
-def _entry(events: _Events) -> Entry:
-    match events.next:
-        case yaml.SequenceStartEvent():
-            return events.sequence(_item)
-        case yaml.MappingStartEvent(flow_style=True):
-            return events.mapping(_Events.scalar)
-        case _:
-            return events.scalar()
-
-
-def _item(events: _Events) -> Item:
-    match events.next:
-        case yaml.MappingStartEvent():
-            return events.mapping(_Events.scalar)
-        case yaml.SequenceStartEvent(flow_style=True):
-            return events.sequence(_Events.scalar)
-        case _:
-            return events.scalar()
-
-
 def _with_texts_quoted(text: str) -> tuple[str, list[str]]:
     """Return `text` with each title and summary quoted that YAML would misread, on as many lines, and their keys."""
     lines = text.split("\n")
@@ -227,15 +109,3 @@ def _meant(lines: Sequence[str]) -> str | None:
         return None
     outer = whole[0]
     return whole[1:-1] if outer in "\"'" and whole[-1] == outer and len(whole) > 1 else whole
-
-
-def _refuse_unreadable(error: yaml.YAMLError) -> NoReturn:
-    line = getattr(getattr(error, "problem_mark", None), "line", None)
-    problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "not readable"
-    raise _refusal(line if isinstance(line, int) else None, f"{problem}; quote texts") from error
-
-
-def _refusal(line: int | None, why: str) -> InvalidNode:
-    where = "front matter" if line is None else f"front matter, line {line + FIRST_LINE}"
-    finding = f"{where}: {why}"
-    return InvalidNode(finding, details=(finding,), field="front matter")
