@@ -1,49 +1,54 @@
 """A whole fleet on one box: a server process, a person and an agent, a repository, and workers that are processes.
 
     with fleet(url, folder) as fleet:
-        fleet.add_item("task-1", project="mail")
-        with fleet.worker("sh", "-c", "…", points="settle.read:kill") as worker:
-            worker.died()
+        node = fleet.add_item("task-1", project="mail")
+        with fleet.supervised(node, fleet.order("sh", "-c", "…"), points="settle.read:kill") as supervised:
+            supervised.ended()
+        fleet.take_up()
 
-``python -m batonpass.testing.fleet -- COMMAND…`` is such a worker: one round of
-`batonpass.worker.app.run_once` in a process that does nothing else, so that it
-can be paused and killed like the real one.
+`worker` starts a whole worker as a process (`batonpass.testing.round`), where
+that is what is paused or killed. `supervised` starts a supervisor only, whose
+worker is the test: that is one process less, and the run is left at once.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import queue
 import select
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from batonpass.client.client import Client
 from batonpass.core.ids import AgentId, HolderId, NodeId
+from batonpass.core.queue import Accept
 from batonpass.server.services.identity import bootstrap
 from batonpass.store.open import open_store
 from batonpass.testing.clock import SharedClock
 from batonpass.testing.points import VARIABLE, environment
 from batonpass.testing.processes import ServerProcess, server_process
 from batonpass.testing.repos import Repo, make_repo, person_environment
-from batonpass.worker import proc
+from batonpass.testing.round import BRISK
+from batonpass.worker import loop, proc
 from batonpass.worker.app import run_once
-from batonpass.worker.dispatch.handover import ByProcess
-from batonpass.worker.dispatch.launch import Order
-from batonpass.worker.journal import Journal, RunFolder, RunRecord
-from batonpass.worker.proc import Graces
+from batonpass.worker.dispatch import launch
+from batonpass.worker.dispatch.handover import ByProcess, SupervisorProcess
+from batonpass.worker.dispatch.launch import Errand, Launcher, Order
+from batonpass.worker.journal import HeldRun, Journal, RunFolder, RunRecord
 from batonpass.worker.server_graph import ServerGraph
 from batonpass.worker.settings import Settings
 
 DATE: Final = "2026-11-30"
-BRISK: Final = Graces(interrupt_s=0.3, terminate_s=0.5, kill_s=5)
+_ARMING: Final = (VARIABLE, "PYTHONPATH")
 END_S_MAX: Final = 40.0
 """How long a test waits for a worker to end by itself."""
 
@@ -80,6 +85,44 @@ class WorkerProcess:
 
 
 @dataclass(frozen=True, slots=True)
+class Supervised:
+    """A run under a supervisor in a process of its own, whose worker is the test."""
+
+    run: RunFolder
+    process: SupervisorProcess
+
+    def ended(self) -> None:
+        """Wait until the supervisor has ended, by itself or at a point armed to kill it."""
+        assert self.process.wait(END_S_MAX), "the supervisor goes on"
+
+    def frozen(self) -> None:
+        """Wait until the supervisor stands still at a point armed to stop it."""
+        os.waitid(os.P_PID, self.process.identity.pid, os.WSTOPPED | os.WNOWAIT)
+
+    def freeze(self) -> None:
+        """Freeze the supervisor here and now, as a suspended machine does."""
+        proc.tell(self.process.identity, signal.SIGSTOP)
+        self.frozen()
+
+    def resume(self) -> None:
+        """Let a frozen supervisor go on."""
+        proc.tell(self.process.identity, signal.SIGCONT)
+
+
+@dataclass(frozen=True, slots=True)
+class _Remembering:
+    """Starts supervisors as a worker does, and remembers them."""
+
+    starter: ByProcess
+    started: queue.SimpleQueue[Supervised] = field(default_factory=queue.SimpleQueue)
+
+    def start(self, run: HeldRun, errand: Errand) -> SupervisorProcess:
+        process = self.starter.start(run, errand)
+        self.started.put(Supervised(RunFolder(run.path), process))
+        return process
+
+
+@dataclass(frozen=True, slots=True)
 class Fleet:
     """What a story is played with. `person` speaks as an admin, `agent` with the standing token of `agent_id`."""
 
@@ -90,6 +133,7 @@ class Fleet:
     agent_token: str
     repo: Repo
     folder: Path
+    clock: SharedClock | None = None
 
     def add_item(self, node: str, *, project: str, type: str = "task") -> NodeId:  # noqa: A002 — the field's name
         """File an item that agents may take, and return its id."""
@@ -113,7 +157,7 @@ class Fleet:
     ) -> Iterator[WorkerProcess]:
         """Start a worker for one round; it is killed at the end of the block if it has not ended by then."""
         home = home or self.folder / "baton"
-        argv = [sys.executable, "-m", "batonpass.testing.fleet", "--", *command]
+        argv = [sys.executable, "-m", "batonpass.testing.round", "--", *command]
         environ = {
             **self.repo.person,
             "BATON_SERVER": self.server.url,
@@ -132,14 +176,72 @@ class Fleet:
                 worker.resume()
                 worker.kill()
 
-    def start_again(self, project: str, *command: str) -> list[str]:
-        """Do a worker's next round here and now, with `command` for whatever it takes; return what it said."""
-        settings = Settings(home=self.folder / "baton", inherited=self.repo.person, graces=BRISK)
-        order = Order(command or ("true",), self.repo.folder, project=project)
+    @property
+    def settings(self) -> Settings:
+        """The settings of this box's workers."""
+        return Settings(home=self.folder / "baton", inherited=self.repo.person, graces=BRISK)
+
+    def order(self, *command: str, **more: Any) -> Order:  # noqa: ANN401 — whichever fields a test is about
+        """Return an order to run `command` in the fleet's repository."""
+        return Order(command, self.repo.folder, **more)
+
+    @contextmanager
+    def supervised(self, node: NodeId, order: Order, *, points: str = "") -> Iterator[Supervised]:
+        """Claim `node` and hand its run over to a supervisor, as a worker does that dies when it has.
+
+        The block begins when the supervisor has been told, and the supervisor is killed at its end if it still lives.
+        """
+        graph, settings = ServerGraph(self.agent), self.settings
+        ground = launch.survey(order, settings)
+        record = launch.new_record(order, ground, server=graph.server, caller=graph.caller(), now=_now())
+        armed = {name: value for name, value in environment(points).items() if name in _ARMING}
+        starter = _Remembering(ByProcess(server=self.server.url, token=self.agent_token, extra=armed))
+        launcher = Launcher(graph, settings, _now, starter)
+        with Journal(settings.home).create(record) as run:
+            taken = graph.next(project=None, accept=Accept.READY, candidates=[node], dispatch=record.dispatch)
+            assert taken is not None, f"{node} is not to be had"
+            beginning = threading.Thread(
+                target=lambda: launch.begin(launcher, run, taken, order=order, ground=ground), name="worker"
+            )
+            beginning.start()
+            supervised = starter.started.get(timeout=END_S_MAX)
+            try:
+                yield supervised
+            finally:
+                if not supervised.process.wait(0):
+                    proc.tell(supervised.process.identity, signal.SIGKILL)
+                beginning.join(END_S_MAX)
+                supervised.ended()
+
+    def take_up(self) -> list[str]:
+        """Settle, as any worker's start does, every run that was left on this box; return what the worker said."""
         said: list[str] = []
         starter = ByProcess(server=self.server.url, token=self.agent_token)
-        run_once(ServerGraph(self.agent), settings, order, starter=starter, say=said.append)
+        loop.reap(
+            loop.Worker(
+                graph=ServerGraph(self.agent),
+                settings=self.settings,
+                order=self.order("true"),
+                now=_now,
+                interrupted=threading.Event(),
+                say=said.append,
+                starter=starter,
+            )
+        )
         return said
+
+    def start_again(self, project: str, *command: str) -> list[str]:
+        """Do a worker's next round here and now, with `command` for whatever it takes; return what it said."""
+        order = self.order(*command or ("true",), project=project)
+        said: list[str] = []
+        starter = ByProcess(server=self.server.url, token=self.agent_token)
+        run_once(ServerGraph(self.agent), self.settings, order, starter=starter, say=said.append)
+        return said
+
+    def offered(self, project: str) -> list[NodeId]:
+        """Return the items of a project that a worker could take now."""
+        page = ServerGraph(self.agent).page(project=project, limit=loop.PAGE)
+        return [item.id for item in page.items if item.lease_state is None]
 
     def runs(self, project: str, *, home: Path | None = None) -> list[tuple[RunFolder, RunRecord]]:
         """Return the runs of a project that a home has on record, the oldest first."""
@@ -182,7 +284,7 @@ def fleet(url: str, folder: Path, *, clock: SharedClock | None = None) -> Iterat
         agent_token = person.mint_standing_token(agent_id, label="fleet").token
         agent = stack.enter_context(Client(server.url, agent_token))
         stack.callback(_end_runs, folder / "baton")
-        yield Fleet(server, person, agent, agent_id, agent_token, repo, folder)
+        yield Fleet(server, person, agent, agent_id, agent_token, repo, folder, clock)
 
 
 def _end_runs(home: Path) -> None:
@@ -194,6 +296,10 @@ def _end_runs(home: Path) -> None:
         proc.Crew(record.run_id, child=record.child).stop(BRISK)
 
 
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
 async def _first_token(url: str, clock: SharedClock | None) -> str:
     store = await open_store(url, clock=clock)
     try:
@@ -201,20 +307,3 @@ async def _first_token(url: str, clock: SharedClock | None) -> str:
         return secret.reveal()
     finally:
         await store.close()
-
-
-def main(arguments: Sequence[str]) -> None:
-    """Do one round as a worker of the box that the environment describes."""
-    _, *command = arguments
-    settings = Settings(home=Path(os.environ["BATON_HOME"]), inherited=dict(os.environ), graces=BRISK)
-    order = Order(tuple(command), Path.cwd(), project=os.environ["BATON_PROJECT"])
-    with Client(os.environ["BATON_SERVER"], os.environ["BATON_TOKEN"]) as client:
-        # Its supervisor is armed as this process is: whichever comes to a point first is the one that is meant.
-        armed = {name: os.environ[name] for name in (VARIABLE,) if name in os.environ}
-        starter = ByProcess(server=client.server, token=os.environ["BATON_TOKEN"], extra=armed)
-        say = partial(print, flush=True)
-        run_once(ServerGraph(client), settings, order, starter=starter, say=say, owns_process=True)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
