@@ -24,7 +24,9 @@ from batonpass.core.digest_text import Mode
 from batonpass.core.errors import AlreadyClaimed, BatonError, Invalid
 from batonpass.core.ids import AgentId, HolderId, NodeId, parse_node_id
 from batonpass.core.queue import Accept
-from batonpass.worker import boxfile, loop
+from batonpass.worker import loop
+from batonpass.worker.boxfile import BoxFile
+from batonpass.worker.config import load
 from batonpass.worker.dispatch import plan as planning
 from batonpass.worker.dispatch import preview
 from batonpass.worker.dispatch.handover import ByProcess
@@ -124,14 +126,20 @@ def dispatch(
         force=force,
     )
     wish = _about(wish, item, node=node, from_queue=from_queue)
+    home = config.home_of(os.environ)
+    said = load(home, os.environ, Path.cwd())
+    for warning in said.warnings:
+        warn(f"warning: {warning}")
     settings = Settings(
-        home=config.home_of(os.environ),
+        home=home,
         inherited=dict(os.environ),
         run_max_s=run_max.total_seconds(),
         run_idle_s=run_idle.total_seconds(),
+        disposable=said.disposable.value,
+        retention=said.retention.value,
         briefing=(Mode.FULL if full else Mode.DIGEST) if brief else None,
     )
-    with _sending(common, settings) as (sending, client, starter):
+    with _sending(common, settings, said.box) as (sending, client, starter):
         plan = _from_queue(sending, client, wish, project=project) if from_queue else planning.prepare(sending, wish)
         for warning in plan.warnings:
             warn(warning)
@@ -158,10 +166,9 @@ def _about(wish: Wish, item: str | None, *, node: NodeId | None, from_queue: boo
 
 
 @contextmanager
-def _sending(common: Common, settings: Settings) -> Iterator[tuple[Sending, Client, ByProcess]]:
+def _sending(common: Common, settings: Settings, said: BoxFile) -> Iterator[tuple[Sending, Client, ByProcess]]:
     """Speak as whoever's token is configured; without a server as this machine's agent, sent by its person (D37)."""
     found = config.load(os.environ, server=common.server)
-    said = boxfile.read(settings.home, os.environ)
     agent = said.agent or (None if found.agent is None else AgentId(HolderId(found.agent.text)))
     if found.server is not None:
         with connected(common) as client:

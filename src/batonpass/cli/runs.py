@@ -41,7 +41,8 @@ from batonpass.core import reports
 from batonpass.core.errors import NotFound
 from batonpass.core.ids import NodeId
 from batonpass.worker import runs
-from batonpass.worker.journal import RETENTION, HeldRun, Journal, RunFolder, RunRecord, as_json
+from batonpass.worker.config import load
+from batonpass.worker.journal import HeldRun, Journal, RunFolder, RunRecord, as_json
 from batonpass.worker.outcome import Settler, settle
 from batonpass.worker.proc import Crew
 from batonpass.worker.runs import Hands, Listing, Run
@@ -199,18 +200,19 @@ def kill(*run: str, wait: Duration = PATIENCE, common: Common = COMMON) -> int:
 
 
 @app.command
-def prune(*, older: Duration = RETENTION, json: Flag = False) -> None:
+def prune(*, older: Duration | None = None, json: Flag = False) -> None:
     """Remove the records and logs of runs that were settled long ago; workers do the same at every start.
 
     A run whose worktree is still there stays, and so does one that the server
     has not got.
 
     Args:
-        older: how long ago a run must have been settled.
+        older: how long ago a run must have been settled; otherwise dispatch.runRetentionMs, or 14 days.
         json: print one JSON document, with the ids of what was removed.
 
     """
-    gone = _journal().prune(datetime.now(UTC), retention=older)
+    said = load(config.home_of(os.environ), os.environ, Path.cwd())
+    gone = _journal().prune(datetime.now(UTC), retention=said.retention.value if older is None else older)
     if json:
         print_json(msgspec.json.encode({"removed": len(gone), "runs": gone}))
     else:
@@ -384,7 +386,9 @@ def _report_of(folder: RunFolder) -> str:
 
 
 def _end(folder: RunFolder, *, patience: timedelta, common: Common) -> RunRecord:
-    settings = Settings(home=config.home_of(os.environ), inherited=dict(os.environ))
+    home = config.home_of(os.environ)
+    disposable = load(home, os.environ, Path.cwd()).disposable.value
+    settings = Settings(home=home, inherited=dict(os.environ), disposable=disposable)
 
     def settle_here(held: HeldRun, crew: Crew) -> RunRecord:
         with _as_agent(common) as client:

@@ -17,8 +17,6 @@ home takes them for its own until they are over: they count to its slots.
 from __future__ import annotations
 
 import queue
-import shutil
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -27,22 +25,20 @@ from signal import SIGTERM
 from typing import Final
 
 from batonpass.core.errors import BatonError, Forbidden, Unauthorized
-from batonpass.core.outcome import Terminal
 from batonpass.worker import proc
 from batonpass.worker.dispatch import launch
 from batonpass.worker.errors import LaunchRefused, WorkerError
-from batonpass.worker.journal import Ended, RunFolder, RunRecord, State
+from batonpass.worker.journal import RunFolder, RunRecord
 from batonpass.worker.loop import lines_of, look, take
+from batonpass.worker.pace import Pace, disk_full, left_undone
 from batonpass.worker.reaping import reap, told
 from batonpass.worker.select import Choice, Kind
-from batonpass.worker.settings import Settings
 from batonpass.worker.slot import Slot
+from batonpass.worker.watch import Notice, Watch
 from batonpass.worker.worker import Worker
 
 LOST_RACES_MAX: Final = 5
 """How many pages of candidates may be taken by others before a round gives up."""
-INTERVAL_S: Final = 30.0
-MAX_INTERVAL_S: Final = 300.0
 GAP_S: Final = 1.0
 """How long after a look the next one comes at the earliest, when it is only the queue that has changed."""
 REAP_S: Final = 60.0
@@ -50,23 +46,6 @@ REAP_S: Final = 60.0
 ADOPTED_LOOK_S: Final = 1.0
 """How often runs of dead workers are looked at."""
 END_LOOK_S: Final = 0.25
-GB: Final = 1_000_000_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
-    """How much a worker does at a time and in all, and how often it asks; `max_runs` 0 is no limit."""
-
-    concurrency: int = 1
-    interval_s: float = INTERVAL_S
-    max_interval_s: float = MAX_INTERVAL_S
-    max_runs: int = 0
-    once: bool = False
-
-    def backoff_s(self, misses: int) -> float:
-        """Return how long to leave a server alone that did not answer `misses` times in a row, at least once."""
-        doublings = min(max(misses - 1, 0), 32)
-        return min(self.max_interval_s, self.interval_s * 2.0**doublings)
 
 
 class Phase(StrEnum):
@@ -89,30 +68,6 @@ class Adopted:
     record: RunRecord
 
 
-class _Notice:
-    """What a person hears of the signals that came while runs are followed, each once.
-
-    The signal may have come in the middle of a line that was being printed, so
-    the one who heard it only leaves a mark, and this speaks of it in its turn.
-    """
-
-    def __init__(self, worker: Worker) -> None:
-        self._worker = worker
-        self._told_first = self._told_second = False
-
-    def look(self, runs: int) -> None:
-        """Say what is new, while `runs` runs are on their way."""
-        what, it, verb = ("the run", "it", "is") if runs == 1 else (f"the {runs} runs", "them", "are")
-        worker = self._worker
-        if worker.interrupted.is_set():
-            if not self._told_second:
-                self._told_first = self._told_second = True
-                worker.say(f"stopping {what} and settling {it}; once more to leave {it} to the next start")
-        elif worker.stopping.is_set() and not self._told_first:
-            self._told_first = True
-            worker.say(f"{what} {verb} finished first; once more to stop {it}")
-
-
 class Shift:
     """One worker at work. `records` are the runs that it saw the end of, the latest last, `own` those that it began."""
 
@@ -127,6 +82,7 @@ class Shift:
         self.own: list[RunRecord] = []
         self.taken = 0
         self.choice = Choice((), ())
+        self.stop_reason = ""
         self.error: Exception | None = None
         self.next_look_s = worker.clock()
         self._noticed = noticed
@@ -135,11 +91,11 @@ class Shift:
         self._reap_at_s = worker.clock()
         self._adopted_at_s = worker.clock()
         self._misses = 0
-        self._watch: _Watch | None = None
+        self._watch: Watch | None = None
         self._done = False
         self._said: list[str] = []
         self._told_to_end: set[str] = set()
-        self._notice = _Notice(worker)
+        self._notice = Notice(worker)
 
     def run(self) -> None:
         """Work until the shift is over; raises what kept the worker from doing anything at all."""
@@ -228,7 +184,7 @@ class Shift:
         try:
             self.records.extend(reap(self.worker))
         except (BatonError, WorkerError, OSError) as error:
-            self.worker.say(f"what was left could not be looked at: {_words(error)}")
+            self.worker.say(f"what was left could not be looked at: {words(error)}")
         self._adopt()
 
     def _adopt(self) -> None:
@@ -333,7 +289,7 @@ class Shift:
         if not self.pace.once:
             if self._watch is not None:
                 self._watch.forget()
-            self._watch = _Watch(self.worker, seq)
+            self._watch = Watch(self.worker, seq)
             self._watch.start()
 
     def _heed_watch(self) -> None:
@@ -359,7 +315,7 @@ class Shift:
     def _away(self, error: Exception) -> None:
         """Leave the server alone for a while that doubles."""
         self._misses += 1
-        self.why = f"unknown because {_words(error)}"
+        self.why = f"unknown because {words(error)}"
         self.next_look_s = self.worker.clock() + self.pace.backoff_s(self._misses)
         if self._said != [self.why]:
             self.worker.say(f"what there is to take is {self.why}")
@@ -370,7 +326,7 @@ class Shift:
         self.error = error
         self._done = True
         if self.slots or self.adopted:
-            self.worker.say(f"takes nothing more: {_words(error)}")
+            self.worker.say(f"takes nothing more: {words(error)}")
 
     def _pause_s(self) -> float:
         now_s = self.worker.clock()
@@ -397,10 +353,22 @@ class Shift:
             self._noticed(self)
             return END_LOOK_S
         self.phase = Phase.STOPPED
+        self.stop_reason = self._why_over()
         if self._watch is not None:
             self._watch.forget()
         self._noticed(self)
         return None
+
+    def _why_over(self) -> str:
+        if self.error is not None:
+            return words(self.error)
+        if self.worker.leaving.is_set():
+            return "the terminal went away"
+        if self.worker.interrupted.is_set():
+            return "told to stop its runs"
+        if self.worker.stopping.is_set():
+            return "told to stop"
+        return "one round" if self.pace.once else f"{self.taken} runs"
 
     def _set_phase(self) -> None:
         if self.slots or self.adopted:
@@ -408,47 +376,6 @@ class Shift:
         else:
             self.phase = Phase.WAITING if self.why else Phase.IDLE
         self._noticed(self)
-
-
-class _Watch:
-    """One question to the server, on a thread of its own: whether the queue has changed after a position.
-
-    It asks again while nothing has, and tells the worker when something has or
-    there was no answer. The thread is a daemon and holds nothing: a worker that
-    ends does not wait for it.
-    """
-
-    def __init__(self, worker: Worker, seq: str) -> None:
-        self._worker = worker
-        self._seq = seq
-        self._forgotten = threading.Event()
-        self.answered = threading.Event()
-        self.error: BatonError | None = None
-
-    def start(self) -> None:
-        """Begin to wait."""
-        threading.Thread(target=self._wait, name="queue-watch", daemon=True).start()
-
-    def forget(self) -> None:
-        """Tell nobody any more."""
-        self._forgotten.set()
-
-    def _wait(self) -> None:
-        worker = self._worker
-        try:
-            while not self._forgotten.is_set():
-                seq = worker.graph.wait(
-                    project=worker.order.project, after=self._seq, wait_s=worker.settings.queue_wait_s
-                )
-                if seq != self._seq:
-                    break
-        except BatonError as error:
-            self.error = error
-        except Exception:  # noqa: BLE001 — the client was closed under it: nobody is waiting for this answer
-            return
-        if not self._forgotten.is_set():
-            self.answered.set()
-            worker.tell()
 
 
 def once(worker: Worker) -> RunRecord | None:
@@ -464,32 +391,6 @@ def once(worker: Worker) -> RunRecord | None:
     return shift.own[-1] if shift.own else None
 
 
-def disk_full(settings: Settings) -> str | None:
-    """Return in words that the disk under the home folder is too full for another run, or None when it is not."""
-    there = next(folder for folder in (settings.home, *settings.home.parents) if folder.exists())
-    free = shutil.disk_usage(there).free
-    if free >= settings.disk_free_min:
-        return None
-    return (
-        f"only {free / GB:.1f} GB are free under {settings.home}, and a run wants {settings.disk_free_min / GB:.1f} GB"
-        " (work.diskFreeMin); see baton worktrees gc"
-    )
-
-
-def left_undone(record: RunRecord) -> tuple[Kind, str] | None:
-    """Return why this worker leaves the item of a run alone for a while, or None when it need not.
-
-    An end that says nothing of the item, as that the service was away, costs
-    it nothing; an item that is done or declined is no candidate anyway.
-    """
-    if record.termination_class is Ended.ENVIRONMENT:
-        return None
-    if record.state is State.FAILED_LAUNCH:
-        return Kind.REFUSAL, f"its run was not started: {record.termination_reason}"
-    if record.terminal_state in {Terminal.REPORTED, Terminal.FAILED}:
-        return Kind.OUTCOME, f"a run of this worker left it {record.terminal_state}"
-    return None
-
-
-def _words(error: Exception) -> str:
+def words(error: Exception) -> str:
+    """Return what an error says to a person."""
     return error.message if isinstance(error, BatonError | WorkerError) else str(error)
