@@ -121,12 +121,8 @@ def test_a_base_that_is_not_there_leaves_neither_folder_nor_branch(repo: Repo, t
 def test_a_worktree_that_is_not_what_it_should_be_leaves_neither_folder_nor_branch(
     repo: Repo, tree: Worktree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before, head = repo.refs(), git.head
-
-    def elsewhere(at: git.Checkout) -> git.Head:
-        return replace(head(at), ref="refs/heads/other")
-
-    monkeypatch.setattr(git, "head", elsewhere)
+    before = repo.refs()
+    monkeypatch.setattr(git, "head_ref", lambda _at: "refs/heads/other")
 
     with pytest.raises(WorktreeRefused, match="is on refs/heads/other"):
         worktree.create(tree)

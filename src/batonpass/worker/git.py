@@ -128,9 +128,13 @@ def has_ref(at: Checkout, ref: str) -> bool:
 
 def head(at: Checkout) -> Head:
     """Return what is checked out here."""
+    return Head(head_ref(at), commit_of(at, "HEAD"))
+
+
+def head_ref(at: Checkout) -> str | None:
+    """Return the branch that is checked out here, or None when it is a commit and no branch."""
     symbolic = _git(at, "symbolic-ref", "--quiet", "HEAD", allowed=(0, 1))
-    ref = _text(symbolic.out).strip() if symbolic.code == 0 else None
-    return Head(ref, commit_of(at, "HEAD"))
+    return _text(symbolic.out).strip() if symbolic.code == 0 else None
 
 
 def count_commits(at: Checkout, *, since: Sha, until: str) -> int:

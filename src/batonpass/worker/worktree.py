@@ -104,7 +104,7 @@ def verify(worktree: Worktree) -> None:
         raise WorktreeRefused(f"{path} is not a directory; it is registered or expected there, and is gone or replaced")
     try:
         top, repository = git.top_level(worktree.inside), git.common_dir(worktree.inside)
-        expected, head = git.common_dir(worktree.repository), git.head(worktree.inside)
+        expected, ref = git.common_dir(worktree.repository), git.head_ref(worktree.inside)
     except GitFailed as error:
         raise WorktreeRefused(f"{path} is not a worktree: {error.message}") from error
     if top.resolve() != path.resolve():
@@ -112,8 +112,8 @@ def verify(worktree: Worktree) -> None:
         raise WorktreeRefused(f"{path} is not a worktree of its own, but a folder of {top}")
     if repository != expected:
         raise WorktreeRefused(f"{path} belongs to the repository {repository}, not to {expected}")
-    if head.ref != worktree.branch:
-        raise WorktreeRefused(f"{path} is on {head.ref or 'no branch'}, not on {worktree.branch}")
+    if ref != worktree.branch:
+        raise WorktreeRefused(f"{path} is on {ref or 'no branch'}, not on {worktree.branch}")
 
 
 def commit_count(worktree: Worktree) -> int | None:
@@ -132,7 +132,7 @@ def commit_count(worktree: Worktree) -> int | None:
 def _may_have_committed_elsewhere(worktree: Worktree) -> bool:
     if not os.path.lexists(worktree.path):
         return False
-    return git.head(worktree.inside).ref != worktree.branch or git.has_been_beyond(worktree.inside, worktree.base)
+    return git.head_ref(worktree.inside) != worktree.branch or git.has_been_beyond(worktree.inside, worktree.base)
 
 
 def discard(worktree: Worktree) -> tuple[str, ...]:
