@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +25,9 @@ FILES: Final = 500
 """How many files the repository has: a `git worktree add` writes them all."""
 WAIT_S_MAX: Final = 60.0
 LOOK_S: Final = 0.02
+TOLD: Final = 2
+"""How often a worker is told to end before it stops its runs."""
+TOLD_S: Final = 0.2
 
 T = TypeVar("T")
 
@@ -52,10 +54,10 @@ class Box:
         self.admin.add_agent(label=name, id_=agent)
         return self.admin.mint_standing_token(agent).token
 
-    def put_item(self, name: str) -> NodeId:
-        """File a task that is not ready yet, in a project of its own, so that nobody else takes it."""
+    def put_item(self, name: str, *, project: str | None = None) -> NodeId:
+        """File a task that is not ready yet, in a project of its own unless one is named: nobody else takes it."""
         node = NodeId(f"task-{name}")
-        document = {"id": node, "type": "task", "title": name, "summary": "To be run", "project": name}
+        document = {"id": node, "type": "task", "title": name, "summary": "To be run", "project": project or name}
         (result,) = self.admin.put_nodes([document]).results
         assert result.ok, result
         return node
@@ -64,25 +66,39 @@ class Box:
     def working(self, name: str, args: Sequence[str], **more: str) -> Iterator[psutil.Process]:
         """Have `baton work` do one item for the length of the block, which sees to it that the run's child ends."""
         self.admin.set_readiness(self.put_item(name), "agent")
+        with self._worker(name, ("--once", *args), more) as worker:
+            yield psutil.Process(worker.pid)
+            code = worker.wait(WAIT_S_MAX)
+            assert code == 0, (self.folder / f"{name}.log").read_text()
+
+    @contextmanager
+    def waiting(self, project: str, slots: int, command: Sequence[str]) -> Iterator[psutil.Process]:
+        """Have `baton work` run `command` for what becomes ready in a project, until the end of the block."""
+        with self._worker(project, ("--concurrency", str(slots), "--", *command), {}) as worker:
+            yield psutil.Process(worker.pid)
+            worker.terminate()
+            worker.wait(WAIT_S_MAX)
+
+    @contextmanager
+    def _worker(self, project: str, args: Sequence[str], more: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
         environ = {
             **self.environ,
             "BATON_HOME": str(self.home),
             "BATON_SERVER": self.server.url,
-            "BATON_TOKEN": self.token(name),
+            "BATON_TOKEN": self.token(project),
             **more,
         }
-        argv = [str(BATON), "work", "--once", "--project", name, *args]
-        log = self.folder / f"{name}.log"
-        with log.open("wb") as out:
+        argv = [str(BATON), "work", "--project", project, *args]
+        with (self.folder / f"{project}.log").open("wb") as out:
             worker = subprocess.Popen(argv, cwd=self.repo.folder, env=environ, stdout=out, stderr=out)
         try:
-            yield psutil.Process(worker.pid)
-            code = worker.wait(WAIT_S_MAX)
-            assert code == 0, log.read_text()
+            yield worker
         finally:
-            if worker.poll() is None:
-                worker.send_signal(signal.SIGHUP)  # it stops its run, and ends
-                worker.wait(WAIT_S_MAX)
+            for _ in range(TOLD):
+                if worker.poll() is None:
+                    worker.terminate()
+                    time.sleep(TOLD_S)
+            worker.wait(WAIT_S_MAX)
 
     def running(self, project: str) -> RunFolder:
         """Return the run on a project's item once its child is at work."""

@@ -19,6 +19,7 @@ from bench.pickup import Pickup
 from bench.probes import ME
 from bench.scale import Scaled, Seeding
 from bench.shapes import Shape
+from bench.shifts import Shift
 from bench.startup import Startup
 from bench.worker import Begin, Keep, Overhead
 
@@ -84,6 +85,7 @@ def show(report: Report) -> None:
     for overhead in report.overheads:
         console.print(_keeps(overhead.keeps))
         console.print(_begins(overhead.begins))
+        console.print(_shifts(overhead.shifts))
     for seeding in report.seedings:
         console.print(f"{seeding.database}: filled with {seeding.nodes:,} nodes in {seeding.seconds:,.0f} s")
     for startup in report.startups:
@@ -214,6 +216,16 @@ def _begins(rows: list[Begin]) -> Table:
     table.add_row("beside python -c pass", *(f"{row.python_ms:.1f}" for row in rows))
     table.add_row("beside true", *(f"{row.true_ms:.1f}" for row in rows))
     table.add_row("all × (git worktree add + python)", *(f"{row.ratio:.1f}" for row in rows))
+    return table
+
+
+def _shifts(rows: list[Shift]) -> Table:
+    table = _table(
+        "from ready to the child, by a worker that waits", "items", "p50 ms", "p99 ms", "worker's ms an item"
+    )
+    for row in rows:
+        figures = (f"{ms:.0f}" for ms in (row.p50_ms, row.p99_ms, row.worker_ms))
+        table.add_row(f"{row.slots} made ready together, for as many slots", str(row.items), *figures)
     return table
 
 

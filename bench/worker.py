@@ -27,6 +27,7 @@ from batonpass.worker.settings import Settings
 from bench import stamps
 from bench.box import Box, box
 from bench.served import MIB
+from bench.shifts import CHILD, Shift, shift
 
 IDLE_RUNS: Final = 4
 SETTLED_S: Final = 3.0
@@ -45,7 +46,6 @@ PARTS: Final = (
     ("child's interpreter", "child"),
 )
 """The parts of a start in their order, each with the point that ends it."""
-CHILD: Final = "import time; print(time.clock_gettime_ns(time.CLOCK_MONOTONIC))"
 PROGRAM: Final = """\
 #!{python} -S
 import json, os, sys, time
@@ -122,7 +122,7 @@ class Begin(msgspec.Struct):
     p99_ms: float
     parts: list[Part]
     worktree_ms: float
-    """`git worktree add` of the same repository, meanwhile; then the starts of processes that do nothing."""
+    """`git worktree add` in a clone of the repository, meanwhile; then the starts of processes that do nothing."""
     python_ms: float
     true_ms: float
     ratio: float
@@ -134,6 +134,7 @@ class Overhead(msgspec.Struct):
 
     keeps: list[Keep]
     begins: list[Begin]
+    shifts: list[Shift]
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,13 +170,8 @@ def overhead(folder: Path, care: Care) -> Overhead:
     with box(folder / "worker") as here:
         keeps = [*_idle(here, care.seconds), *_busy(here, care.seconds)]
         begins = [_begins(here, concurrency, care.items) for concurrency in CONCURRENCIES]
-    return Overhead(keeps, begins)
-
-
-def percentile(values: Sequence[float], hundredths: int) -> float:
-    """Return the value that so many hundredths lie below."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, len(ordered) * hundredths // 100)]
+        shifts = [shift(here, slots, max(care.items // 2, slots)) for slots in CONCURRENCIES]
+    return Overhead(keeps, begins, shifts)
 
 
 def begin_of(concurrency: int, starts: Sequence[Start]) -> Begin:
@@ -186,8 +182,10 @@ def begin_of(concurrency: int, starts: Sequence[Start]) -> Begin:
         concurrency=concurrency,
         items=len(starts),
         p50_ms=median(whole),
-        p99_ms=percentile(whole, 99),
-        parts=[Part(what, median(took), percentile(took, 99)) for (what, _), took in zip(PARTS, parts, strict=True)],
+        p99_ms=stamps.percentile(whole, 99),
+        parts=[
+            Part(what, median(took), stamps.percentile(took, 99)) for (what, _), took in zip(PARTS, parts, strict=True)
+        ],
         worktree_ms=median(start.bare.worktree_ms for start in starts),
         python_ms=median(start.bare.python_ms for start in starts),
         true_ms=median(start.bare.true_ms for start in starts),
@@ -205,12 +203,14 @@ def _idle(here: Box, seconds: float) -> Iterator[Keep]:
     with ExitStack() as stack:
         names = [f"idle-{number}" for number in range(IDLE_RUNS)]
         command = ("--", "cat", str(pipe))
+        waiting = stack.enter_context(here.waiting("waiting", IDLE_RUNS, ("true",)))
         workers = [stack.enter_context(here.working(name, command)) for name in names]
         stack.callback(_let_go, pipe)
         for name in names:
             here.running(name)
         supervisors = [child for worker in workers for child in worker.children()]
-        yield from _watched({"worker, a run each": workers, "supervisor, idle run": supervisors}, seconds)
+        groups = {"worker that waits": [waiting], "worker, a run each": workers, "supervisor, idle run": supervisors}
+        yield from _watched(groups, seconds)
 
 
 def _busy(here: Box, seconds: float) -> Iterator[Keep]:
@@ -309,16 +309,19 @@ def _slot(here: Box, name: str, items: int) -> list[Start]:
     token = here.token(name)
     with Client(here.server.url, here.admin_token) as admin, Client(here.server.url, token) as agent:
         mine = replace(here, admin=admin)
-        return [_started(mine, agent, token, f"{name}-{item}") for item in range(items)]
+        # Of two `git worktree add` in one repository, one may fail over what the other has half made.
+        twin = here.folder / f"{name}-twin"
+        here.repo.git("clone", "--quiet", ".", str(twin))
+        return [_started(mine, agent, token, f"{name}-{item}", twin=twin) for item in range(items)]
 
 
-def _started(here: Box, agent: Client, token: str, name: str) -> Start:
+def _started(here: Box, agent: Client, token: str, name: str, *, twin: Path) -> Start:
     node = here.put_item(name)
-    order = Order((sys.executable, "-I", "-S", "-c", CHILD), here.repo.folder, project=name)
+    order = Order(CHILD, here.repo.folder, project=name)
     stamped = here.folder / f"{name}.stamps"
     starter = ByProcess(server=here.server.url, token=token, extra=stamps.environment(stamped))
     settings = Settings(home=here.home, inherited=here.environ)
-    bare = _bare(here, name)
+    bare = _bare(here, twin, name)
     stamps.taken()
     here.admin.set_readiness(node, "agent")
     ready_at = time.monotonic_ns()
@@ -329,14 +332,12 @@ def _started(here: Box, agent: Client, token: str, name: str) -> Start:
     return Start(ready_at, {**stamps.taken(), **stamps.read(stamped), "child": printed}, bare)
 
 
-def _bare(here: Box, name: str) -> Bare:
-    tree = here.folder / "bare" / name
-    add = ["git", "worktree", "add", "--quiet", "-b", f"bare-{name}", str(tree), "main"]
-    # It stays until the box goes: removing the last one beside an adding one is a race that git loses.
+def _bare(here: Box, twin: Path, name: str) -> Bare:
+    add = ["git", "-C", str(twin), "worktree", "add", "--quiet", "-b", name, str(here.folder / "bare" / name), "main"]
     return Bare(_took_ms(here, add), _took_ms(here, [sys.executable, "-c", "pass"]), _took_ms(here, ["true"]))
 
 
 def _took_ms(here: Box, argv: Sequence[str]) -> float:
     began_s = time.perf_counter()
-    subprocess.run(argv, cwd=here.repo.folder, env=here.environ, check=True)
+    subprocess.run(argv, cwd=here.folder, env=here.environ, check=True)
     return (time.perf_counter() - began_s) * MS
