@@ -278,6 +278,17 @@ def test_a_person_holds_the_lease_and_the_work_carries_their_agents_name(served:
     assert run["token_prefix"] not in prefixes, "it ended with the run"
 
 
+def test_a_run_under_ones_own_lease_never_hands_that_back(served: Baton) -> None:
+    served.ok("claim", "task-a")
+
+    sent = served("dispatch", "task-a", "--force", "--wait", "--json", "--", "sh", "-c", "echo Looked at it.")
+
+    assert sent.code == Exit.OK, sent
+    run = sent.json["run"]
+    assert (run["terminal_state"], run["lease_released"]) == ("reported", False)
+    assert [held["lease"]["node_id"] for held in served.json("leases")["leases"]] == ["task-a"]
+
+
 def test_without_an_agent_of_ones_choice_nothing_is_started_unless_ones_own_name_is_allowed(served: Baton) -> None:
     served.ok("agent", "add", "second")
     script = "import subprocess; subprocess.run(['baton', 'add', 'Seen', '--id', 'art-seen', '--type', 'artifact'])"

@@ -528,13 +528,63 @@ def test_words_of_a_failure_and_a_stream_nobody_can_read_are_no_report(ended: En
 
 
 def test_a_run_that_never_got_its_claim_is_closed_without_a_word_to_the_graph(ended: Ended) -> None:
-    ended.change(node_id=None, state=State.LAUNCHING, epoch=None)
+    ended.change(node_id=None, state=State.LAUNCHING, epoch=None, token_prefix=None)
 
     record = ended.settle()
 
     assert record.is_settled
     assert (record.terminal_state, record.terminal_enforced) == (Terminal.FAILED, False)
     assert ended.graph.calls == []
+
+
+def unanswered(ended: Ended, *, nonce: str = RUN, **more: Any) -> None:  # noqa: ANN401
+    """Let the run have died before its claim was answered, and the item be held under a nonce."""
+    ended.graph.nonces[ended.node] = nonce
+    ended.change(state=State.LAUNCHING, epoch=None, token_prefix=None, dispatch=RUN, **more)
+
+
+def test_a_claim_whose_answer_nobody_heard_is_given_back_by_its_nonce(ended: Ended) -> None:
+    unanswered(ended)
+
+    record = ended.settle()
+
+    assert record.is_settled
+    assert (record.terminal_state, record.lease_released) == (Terminal.FAILED, True)
+    assert not ended.is_held
+
+
+def test_a_claim_that_was_not_granted_disturbs_nobody(ended: Ended) -> None:
+    unanswered(ended, nonce="another")
+
+    record = ended.settle()
+
+    assert (record.is_settled, record.lease_released) == (True, False)
+    assert ended.graph.done("release") == []
+
+
+def test_a_claim_whose_answer_nobody_heard_waits_for_the_server(ended: Ended) -> None:
+    unanswered(ended)
+    ended.graph.failing["node"] = failing_with(GONE, times=1)
+
+    first, second = ended.settle(), ended.settle()
+
+    assert (first.is_settled, first.pending_for) == (False, GONE.code)
+    assert (second.is_settled, second.pending_for, ended.is_held) == (True, None, False)
+
+
+def test_a_lease_that_stood_before_the_run_is_never_handed_back(ended: Ended) -> None:
+    unanswered(ended, borrowed_epoch=1)
+    before = ended.settle()
+    ended.change(state=State.DONE, epoch=1, contract_pending=True)
+    ended.says("A report.")
+
+    record = ended.settle()
+
+    assert before.is_settled
+    assert (record.terminal_state, record.lease_released) == (Terminal.REPORTED, False)
+    assert record.terminal_note is not None
+    assert "left to whoever claimed it" in record.terminal_note
+    assert ended.is_held
 
 
 def test_a_settlement_that_was_overtaken_changes_nothing_more(ended: Ended) -> None:

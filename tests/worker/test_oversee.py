@@ -46,7 +46,14 @@ class Box:
         path.chmod(0o755)
         return path
 
-    def carry_out(self, order: Order, *, item: bool = True, **settings: Any) -> tuple[RunFolder, RunRecord]:  # noqa: ANN401
+    def carry_out(
+        self,
+        order: Order,
+        *,
+        item: bool = True,
+        borrowed: bool = False,
+        **settings: Any,  # noqa: ANN401
+    ) -> tuple[RunFolder, RunRecord]:
         """Begin a run of this order, wait for its supervisor, and return where it stands then."""
         self.starter = InThread(self.graph, now=lambda: NOW, clock=self.clock)
         chosen = replace(Settings(home=self.home, inherited=self.repo.person, graces=Graces(0.2, 0.5, 5)), **settings)
@@ -57,6 +64,7 @@ class Box:
             if item:
                 node = self.graph.add_item("task-1")
                 taken = self.graph.next(project=None, accept=Accept.READY, candidates=[node], dispatch=record.dispatch)
+                taken = None if taken is None else replace(taken, borrowed=borrowed)
             begun = launch.begin(
                 Launcher(self.graph, chosen, lambda: NOW, self.starter), run, taken, order=order, ground=ground
             )
@@ -178,6 +186,15 @@ def test_a_set_up_that_fails_gives_the_item_back(box: Box) -> None:
     assert box.graph.held == set()
     assert box.graph.tokens == {}
     assert not Path(record.cwd).exists()
+
+
+def test_a_run_that_comes_to_nothing_leaves_a_lease_that_it_did_not_begin(box: Box) -> None:
+    order = Order(("true",), box.repo.folder, set_up=("false",))
+
+    _, record = box.carry_out(order, borrowed=True)
+
+    assert (record.state, record.lease_released) == (State.FAILED_LAUNCH, False)
+    assert box.graph.held == {"task-1"}
 
 
 def test_a_task_in_free_words_is_done_under_no_lease(box: Box) -> None:

@@ -18,7 +18,7 @@ from batonpass.core.errors import BatonError, LeaseLost, NotFound, Unavailable
 from batonpass.core.ids import AgentId, Fence, HolderId, NodeId, PersonId, Resource, RunId
 from batonpass.core.outcome import Resolver
 from batonpass.core.reports import Draft
-from batonpass.worker.graph import Caller, Item, Page, Put, RunToken, Seen, Taken
+from batonpass.worker.graph import Caller, Item, Page, Put, RunToken, Seen, Taken, Tenure
 
 AGENT: Final = AgentId(HolderId("agent-mill"))
 OWNER: Final = PersonId(HolderId("person-pat"))
@@ -56,6 +56,7 @@ class MemoryGraph:
     resolvers: dict[NodeId, Resolver] = field(default_factory=dict)
     epochs: dict[NodeId, int] = field(default_factory=lambda: defaultdict(int))
     held: set[NodeId] = field(default_factory=set)
+    nonces: dict[NodeId, str] = field(default_factory=dict)
     ready: set[NodeId] = field(default_factory=set)
     tokens: dict[str, Fence] = field(default_factory=dict)
     refused: dict[NodeId, str] = field(default_factory=dict)
@@ -104,6 +105,7 @@ class MemoryGraph:
             if node in self.items and node not in self.held:
                 self.epochs[node] += 1
                 self.held.add(node)
+                self.nonces[node] = dispatch
                 self._after("next")
                 return Taken(self.items[node], self.fence(node), 60_000, 0.0)
         return None
@@ -117,7 +119,9 @@ class MemoryGraph:
         if node not in self.items:
             raise NotFound(f"{node} is not there")
         item = self.items[node]
-        return Seen(node, item.type, item.title, item.project, f"Text of {node}.", self.resolvers.get(node))
+        return Seen(
+            node, item.type, item.title, item.project, f"Text of {node}.", self.resolvers.get(node), self._tenure(node)
+        )
 
     def digest(self, node: NodeId, *, project: str | None, mode: Mode) -> str:
         """Return the nodes that were put and relate to `node`, in the server's words."""
@@ -206,6 +210,7 @@ class MemoryGraph:
         self._end_tokens(self.fence(node))
         self.epochs[node] += 1
         self.held.add(node)
+        self.nonces.pop(node, None)
 
     def resolve(self, node: NodeId, *, by: str = "art-done") -> None:
         """Put a live resolving edge onto the node."""
@@ -214,6 +219,9 @@ class MemoryGraph:
     def retype(self, node: NodeId, type_: str) -> None:
         """Make the item one of another type."""
         self.items[node] = replace(self.items[node], type=type_)
+
+    def _tenure(self, node: NodeId) -> Tenure | None:
+        return Tenure(self.fence(node), self.nonces.get(node)) if node in self.held else None
 
     def _require(self, fence: Fence) -> None:
         node = NodeId(fence.resource)

@@ -62,17 +62,27 @@ class Taken:
 
     The horizon counts from when the call ran; `sent_at_s` is when it was first
     sent, on the heartbeat's clock, and so the safe moment to count from.
+    `borrowed` says that the tenure stood before, and is its holder's to end.
     """
 
     item: Item
     fence: Fence
     expires_in_ms: int
     sent_at_s: float
+    borrowed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tenure:
+    """A lease that stands on a node: which one, and the nonce of the launch that has it, if one has."""
+
+    fence: Fence
+    dispatch: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A node as it reads now: its stored text, and the live edge that retires it, if any."""
+    """A node as it reads now: its stored text, the live edge that retires it, and the lease on it, if any."""
 
     id: NodeId
     type: str
@@ -80,6 +90,7 @@ class Seen:
     project: str | None
     raw: str
     resolver: Resolver | None
+    tenure: Tenure | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,7 +104,8 @@ class RunRecord:
     `usage` counts tokens, `cost_usd` is the program's own figure. The second is
     what is needed to take the run up again after a crash: `worker` is the
     process that dispatched it, `runner` the supervisor that owns it,
-    `mirrored_at` when the server last got all of this. The third is its outcome,
+    `borrowed_epoch` the tenure that stood on the item before this run was sent
+    for, `mirrored_at` when the server last got all of this. The third is its outcome,
     which is absent until the run was settled.
     """
 
@@ -150,6 +151,7 @@ class RunRecord:
     owner: PersonId | None = None
     dispatch: str
     epoch: int | None = None
+    borrowed_epoch: int | None = None
     lease_lost: bool = False
     token_prefix: str | None = None
     repository: str

@@ -40,7 +40,6 @@ from batonpass.core.outcome import (
     Refused,
     Release,
     Step,
-    Terminal,
     Undelivered,
     Unread,
     plan,
@@ -56,6 +55,7 @@ from batonpass.worker.harness.replay import replayed
 from batonpass.worker.journal import PLAIN, Ended, HeldRun, RunRecord, Spooled, State, Stopped, timestamp
 from batonpass.worker.proc import Crew
 from batonpass.worker.settings import Settings
+from batonpass.worker.unclaimed import close, require_its_graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +80,8 @@ def settle(settler: Settler, run: HeldRun, crew: Crew) -> RunRecord:
     """
     reach("settle.locked")
     record = _begin(settler, run)
-    if record.node_id is None:
-        return _never_claimed(settler, run, record, crew)
+    if record.epoch is None:
+        return close(settler.graph, settler.settings, settler.now, run=run, crew=crew)
     return _Settlement(settler, run, record, crew).go()
 
 
@@ -98,19 +98,6 @@ def _begin(settler: Settler, run: HeldRun) -> RunRecord:
             "termination_reason": "the worker that followed this run is gone; nobody saw how it ended",
         }
     return run.change(record, attempt=record.attempt + 1, **fate)
-
-
-def _never_claimed(settler: Settler, run: HeldRun, record: RunRecord, crew: Crew) -> RunRecord:
-    """Close a run that died before its claim was answered: nothing was started, and a grant lapses in a minute."""
-    crew.stop(settler.settings.graces)
-    return run.change(
-        record,
-        terminal_state=Terminal.FAILED,
-        terminal_enforced=False,
-        terminal_note="the run ended before its claim was answered; if it was granted, it lapses by itself",
-        contract_pending=False,
-        contract_settled_at=timestamp(settler.now()),
-    )
 
 
 class _Settlement:
@@ -217,7 +204,7 @@ class _Settlement:
         """Return what the graph says of the target, once the run can't write any more, and the target's type."""
         known_type = self._record.node_type or ""
         try:
-            self._require_its_graph()
+            require_its_graph(self._graph, self._record)
             self._revoke()
             reach("settle.revoked")
             seen = self._seen()
@@ -230,16 +217,6 @@ class _Settlement:
             # Nothing resolves what is not there. The report is filed all the same.
             return Read(), known_type
         return Read(seen.resolver), seen.type
-
-    def _require_its_graph(self) -> None:
-        """Raise `Forbidden` unless this is the graph and the identity that the run belongs to (D20)."""
-        record, caller = self._record, self._graph.caller()
-        if self._graph.server != record.server:
-            raise Forbidden(f"the run belongs to the server {record.server}, and this worker uses {self._graph.server}")
-        if caller.incarnation != record.incarnation:
-            raise Forbidden("the database was restored since the run began, so its tenure is not there any more")
-        if record.agent != caller.agent and (record.owner is None or record.owner != caller.person):
-            raise Forbidden(f"the run is {record.agent}'s, and this token is neither its own nor its owner's")
 
     def _revoke(self) -> None:
         """End the run's token; writes under it that are in flight are over when this returns (D20a)."""
@@ -298,6 +275,8 @@ class _Settlement:
                 done = self._if_it_stands(lambda: self._graph.clear_readiness(lease), "its readiness was left alone")
                 self._change(readiness_cleared=done)
                 reach("readiness.cleared")
+            case Release(lease) if self._record.borrowed_epoch == lease.epoch:
+                self._notes.append("the lease stood before the run, and is left to whoever claimed it")
             case Release(lease):
                 done = self._if_it_stands(lambda: self._graph.release(lease), "the lease was not handed back")
                 reach("release.sent")

@@ -13,18 +13,15 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from batonpass.core import reports
-from batonpass.core.errors import BatonError
-from batonpass.core.outcome import Terminal
-from batonpass.worker import worktree
 from batonpass.worker.breaker import Breakers
 from batonpass.worker.dispatch import child, hooks, supervisor
 from batonpass.worker.dispatch.child import Launched, Means
 from batonpass.worker.dispatch.ear import Ear
 from batonpass.worker.dispatch.launch import Answer, Errand, NotLaunched, NotStarted, Started
-from batonpass.worker.journal import HeldRun, RunRecord, Stopped, timestamp
+from batonpass.worker.journal import HeldRun, RunRecord, Stopped
 from batonpass.worker.mirror import Mirror, Mirroring
 from batonpass.worker.outcome import Settler, settle
+from batonpass.worker.unclaimed import close
 
 
 def oversee(
@@ -80,30 +77,10 @@ def _see_through(
             launched.child.stop(settings.graces)  # nobody else is in the worktree while it is cleared up
             hooks.tear_down(errand.order.tear_down, launched.site)
         if errand.taken is None:
-            return _close(means, run, launched, errand=errand)
+            return close(means.graph, settings, means.now, run=run, crew=launched.child.crew)
         return settle(Settler(means.graph, settings, means.now), run, launched.child.crew)
     except BaseException:
         launched.child.stop(settings.graces)
         raise
     finally:
         launched.heart.stop()
-
-
-def _close(means: Means, run: HeldRun, launched: Launched, *, errand: Errand) -> RunRecord:
-    """Close a run about no item: there is no verdict to read and no lease to hand back, only its own things to end."""
-    launched.child.stop(errand.settings.graces)
-    record = run.read()
-    with suppress(BatonError):  # it ends by itself
-        means.graph.revoke(record.agent, launched.token.prefix)
-    kept = () if launched.site is None else worktree.remove(launched.site.tree, disposable=errand.settings.disposable)
-    said = reports.is_usable(run.final_text())
-    return run.change(
-        record,
-        # A guess from what the process left behind, and marked as one: nothing was read from the graph.
-        terminal_state=Terminal.REPORTED if said else Terminal.FAILED,
-        terminal_enforced=False,
-        terminal_note="the run was about no item, so there is no verdict",
-        worktree_kept=kept or None,
-        contract_pending=False,
-        contract_settled_at=timestamp(means.now()),
-    )

@@ -17,7 +17,7 @@ from batonpass.core.points import reach
 from batonpass.core.reports import Draft
 from batonpass.wire.nodes import NodeReply
 from batonpass.wire.queue import ItemBody, NextReply
-from batonpass.worker.graph import Caller, Heart, Item, Page, Put, RunToken, Seen, Taken
+from batonpass.worker.graph import Caller, Heart, Item, Page, Put, RunToken, Seen, Taken, Tenure
 
 DIGEST_S_MAX: Final = 10.0
 """How long a launch waits for its briefing, its lease running meanwhile."""
@@ -188,7 +188,7 @@ def _item(body: ItemBody) -> Item:
 
 def _seen(reply: NodeReply) -> Seen:
     project = reply.frontmatter.get("project")
-    resolution = reply.resolution
+    resolution, lease = reply.resolution, reply.lease
     return Seen(
         id=NodeId(reply.id),
         type=str(reply.frontmatter.get("type", "")),
@@ -196,4 +196,5 @@ def _seen(reply: NodeReply) -> Seen:
         project=None if project is None else str(project),
         raw=reply.raw,
         resolver=None if resolution is None else Resolver(NodeId(resolution.by), resolution.edge),
+        tenure=None if lease is None else Tenure(Fence(Resource(lease.node_id), lease.epoch), lease.dispatch),
     )

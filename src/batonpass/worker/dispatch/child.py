@@ -27,7 +27,7 @@ from batonpass.core.ids import AgentId, Fence, RunId
 from batonpass.core.points import reach
 from batonpass.worker import environment, git, proc, worktree
 from batonpass.worker.dispatch import equipment, hooks, prompt
-from batonpass.worker.dispatch.launch import Errand, NotLaunched, note_failure
+from batonpass.worker.dispatch.launch import Errand, NotLaunched, hand_back, note_failure
 from batonpass.worker.errors import LaunchRefused, WorkerError
 from batonpass.worker.graph import Graph, Heart, Item, RunToken
 from batonpass.worker.harness import registry
@@ -150,10 +150,7 @@ class _Launch:
     def _hand_back(self) -> None:
         # There is no report yet, so nothing is lost by giving the item back at once. If this
         # fails too, the lease lapses: nobody renews it.
-        if self._taken is not None:
-            with suppress(BatonError):
-                self._graph.release(self._taken.fence)
-                self.released = True
+        self.released = self._taken is not None and hand_back(self._graph, self._taken)
 
     def _mint(self, record: RunRecord) -> RunToken:
         if self._taken is None:

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from batonpass.core.errors import BatonError
-from batonpass.core.ids import AgentId, RunId
+from batonpass.core.ids import AgentId, NodeId, RunId
 from batonpass.core.outcome import Terminal
 from batonpass.worker import environment, git, proc
 from batonpass.worker.errors import LaunchRefused, WorkerError
@@ -218,13 +218,15 @@ def require_agent(caller: Caller) -> AgentId:
     return caller.agent
 
 
-def new_record(order: Order, ground: Ground, *, server: str, caller: Caller, now: datetime) -> RunRecord:
-    """Return the record of a run that has not been sent for yet, with its nonce (D6)."""
+def new_record(
+    order: Order, ground: Ground, *, server: str, caller: Caller, now: datetime, node: NodeId | None = None
+) -> RunRecord:
+    """Return the record of a run that has not been sent for yet: its nonce, and its item where that is known (D6)."""
     run = RunId(str(uuid.uuid4()))
     return RunRecord(
         run_id=run,
-        node_id=None,
-        name=order.name,
+        node_id=node,
+        name=order.name or node,
         harness=order.harness,
         cwd=str(ground.repository.folder),
         created_at=timestamp(now),
@@ -260,7 +262,7 @@ def begin(
             raise LaunchRefused("the worker was told to stop before the run was begun")
         supervisor = launcher.starter.start(run, Errand(launcher.settings, order, ground, taken))
     except (WorkerError, OSError) as error:
-        released = taken is not None and _hand_back(launcher.graph, taken)
+        released = taken is not None and hand_back(launcher.graph, taken)
         failed = note_failure(run, error, released=released, now=launcher.now())
         stopped = Stopped.INTERRUPTED if launcher.stopping.is_set() else None
         return NotLaunched(run.change(failed, stopped_for=stopped))
@@ -305,8 +307,13 @@ def _answer(launcher: Launcher, supervisor: Supervising) -> Answer | None:
     return None
 
 
-def _hand_back(graph: Graph, taken: Taken) -> bool:
-    """Release a tenure that nothing was done under; a lease that can't be handed back lapses, for nobody renews it."""
+def hand_back(graph: Graph, taken: Taken) -> bool:
+    """Release a tenure that nothing was done under, and return whether that was done; a borrowed one is left alone.
+
+    A lease that can't be handed back lapses, for nobody renews it.
+    """
+    if taken.borrowed:
+        return False
     with suppress(BatonError):
         graph.release(taken.fence)
         return True
@@ -339,4 +346,5 @@ def _claim_facts(run: HeldRun, taken: Taken | None) -> dict[str, object]:
         "node_type": item.type,
         "project": item.project,
         "epoch": taken.fence.epoch,
+        "borrowed_epoch": taken.fence.epoch if taken.borrowed else None,
     }

@@ -148,7 +148,15 @@ def send(plan: Plan, launcher: Launcher, server: Server) -> Begun | NotLaunched:
     in it, for the next look to settle.
     """
     caller = replace(plan.sender.caller, agent=plan.identity.agent)
-    record = launch.new_record(plan.order, plan.ground, server=launcher.graph.server, caller=caller, now=launcher.now())
+    record = launch.new_record(
+        plan.order,
+        plan.ground,
+        server=launcher.graph.server,
+        caller=caller,
+        now=launcher.now(),
+        node=None if plan.target is None else plan.target.id,
+    )
+    record = replace(record, borrowed_epoch=_standing_epoch(plan.target))
     with Journal(launcher.settings.home).create(record) as run:
         reach("claim.nonce_written")
         try:
@@ -167,7 +175,13 @@ def _claim(plan: Plan, target: Target, server: Server, nonce: str) -> Taken:
     reply = server.claim(target.id, dispatch=nonce, force=plan.force)
     reach("claim.answered")
     fence = Fence(Resource(reply.lease.node_id), reply.lease.epoch)
-    return Taken(target.item, fence, reply.expires_in_ms, sent_at_s)
+    return Taken(target.item, fence, reply.expires_in_ms, sent_at_s, borrowed=fence.epoch == _standing_epoch(target))
+
+
+def _standing_epoch(target: Target | None) -> int | None:
+    """Return the tenure that stands on the item already: whatever a claim makes of it, it is not the run's to end."""
+    lease = None if target is None else target.lease
+    return None if lease is None or lease.reserved else lease.epoch
 
 
 def _identity(sending: Sending, wish: Wish, sender: Sender) -> tuple[Identity | None, LaunchRefused | None]:
