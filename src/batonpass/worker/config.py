@@ -243,7 +243,7 @@ def _layer(path: Path, *, is_checkout: bool) -> _Layer:
     values, warnings = {}, []
     for key, value in _flat(_document(path)):
         if key not in KEYS:
-            warnings.append(f"{path}: {shown(key)} means nothing, and is passed over")
+            warnings.append(f"{path}: {key!r} means nothing, and is passed over")
         elif is_checkout and key in _OF_THE_BOX:
             warnings.append(f"{path}: {key} is this machine's to say, in its own config.json, and is passed over here")
         else:
