@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import select
 import subprocess
 import sys
+from pathlib import Path
 from typing import Final
+
+from batonpass.core.outcome import Terminal
+from batonpass.testing.commands import BATON, Baton
+from batonpass.testing.repos import make_repo, person_environment
+from batonpass.worker.journal import Journal
+from batonpass.worker.proc import Identity
+
+END_S_MAX: Final = 40.0
 
 LOADED: Final = """
 import sys
@@ -34,3 +45,46 @@ def test_a_supervisor_starts_without_what_it_has_no_use_for() -> None:
     loaded = set(done.stdout.split())
     assert "batonpass" in loaded
     assert loaded & NOT_YET == set()
+
+
+def test_without_a_server_a_run_outlives_its_worker_and_its_child_still_reaches_the_graph(
+    baton: Baton, tmp_path: Path
+) -> None:
+    """Started with an open pipe for standard input, which nobody writes to or closes, as other programs start us."""
+    repo = make_repo(tmp_path / "repository", person_environment(Path(os.environ["HOME"])))
+    baton.task("a", "--ready")
+    ready, go = tmp_path / "ready", tmp_path / "go"
+    os.mkfifo(ready)
+    os.mkfifo(go)
+    resolve = "baton add Done --id art-done --type artifact --link resolves:task-a"
+    script = f"cat > /dev/null; echo > {ready}; read _ < {go}; {resolve}"
+    argv = [str(BATON), "work", "--once", "--project", "demo", "--", "sh", "-c", script]
+
+    with subprocess.Popen(argv, cwd=repo.folder, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as worker:
+        ready.read_text()
+        worker.kill()
+    (run,) = Journal(baton.home).runs()
+    runner = run.read().runner
+    assert runner is not None
+    assert run.is_held()
+    go.write_text("\n")
+    wait_gone(runner)
+
+    record = run.read()
+    assert (record.terminal_state, record.resolved_by) == (Terminal.RESOLVED, "art-done")
+    assert record.is_settled
+    assert baton.json("queue")["items"] == []
+
+
+def wait_gone(process: Identity) -> None:
+    """Wait until a process that is not our child has ended."""
+    try:
+        handle = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return
+    try:
+        poll = select.poll()
+        poll.register(handle, select.POLLIN)
+        assert poll.poll(END_S_MAX * 1000), "the supervisor goes on"
+    finally:
+        os.close(handle)

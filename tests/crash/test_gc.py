@@ -61,7 +61,7 @@ def leave(box: Box, run: RunId) -> Worktree:
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_a_killed_collection_loses_nothing_and_the_next_one_finishes(box: Box, point: str) -> None:
+def test_h20_a_killed_collection_loses_nothing_and_the_next_one_finishes(box: Box, point: str) -> None:
     repo, done, dirty = box.repo, leave(box, DONE), leave(box, DIRTY)
     lost = repo.commit("thought better of.txt", at=done.path)
     repo.git("reset", "--hard", "--quiet", "HEAD~", at=done.path)

@@ -13,7 +13,6 @@ import os
 import signal
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -24,12 +23,10 @@ from batonpass.core.outcome import Terminal
 from batonpass.testing.fleet import Fleet
 from batonpass.testing.points import calling
 from batonpass.worker import git, proc
-from batonpass.worker.dispatch.launch import Order
 from batonpass.worker.journal import RunFolder, RunRecord, State
 
 REPORT: Final = "echo Half of it works. > $BATON_REPORT"
 DECLINE: Final = "echo DECLINED: done already > $BATON_REPORT"
-STREAM: Final = Path(__file__).parents[1] / "harness/streams/claude-code-ok.jsonl"
 
 SETTLE: Final = (
     "session.bound child.exited pipe.drained settle.locked settle.stopped final.read spool.tmp spool.renamed"
@@ -66,23 +63,9 @@ def slug(kind: str, point: str) -> str:
     return f"{kind}-{point.translate(str.maketrans('._', '--'))}"
 
 
-def order_for(box: Fleet, script: str, point: str) -> Order:
-    """Return an order to run `script` that comes by `point`: by a hook, or by a program that tells its session."""
-    match point:
-        case "hook.done":
-            return box.order("sh", "-c", script, set_up=("true",))
-        case "session.bound":
-            program = box.folder / "agent program"
-            program.write_text(f"#!/bin/sh\n{script}\nexec cat '{STREAM}'\n")
-            program.chmod(0o755)
-            return replace(box.order(), harness="claude-code", program=program)
-        case _:
-            return box.order("sh", "-c", script)
-
-
 def killed(box: Fleet, node: NodeId, script: str, point: str) -> RunFolder:
     """Kill a run's supervisor at `point`, and whoever takes the run up, if they come there as well."""
-    with box.supervised(node, order_for(box, script, point), points=f"{point}:kill") as supervised:
+    with box.supervised(node, box.order_passing(point, script), points=f"{point}:kill") as supervised:
         supervised.ended()
     run = supervised.run
     assert not run.is_held(), "its lock outlived it"
@@ -104,7 +87,7 @@ def fifo(box: Fleet, name: str) -> Path:
 
 
 @at(SETTLE)
-def test_a_report_survives_at_any_point_and_is_filed_before_the_lease_goes(box: Fleet, point: str) -> None:
+def test_h28_a_report_survives_at_any_point_and_is_filed_before_the_lease_goes(box: Fleet, point: str) -> None:
     project = slug("report", point)
     node = box.add_item(f"task-{project}", project=project)
 
@@ -123,7 +106,7 @@ def test_a_report_survives_at_any_point_and_is_filed_before_the_lease_goes(box: 
 
 
 @at(SETTLE_A_DECLINE)
-def test_a_decline_survives_at_any_point(box: Fleet, point: str) -> None:
+def test_h28_a_decline_survives_at_any_point(box: Fleet, point: str) -> None:
     project = slug("decline", point)
     node = box.add_item(f"task-{project}", project=project)
 

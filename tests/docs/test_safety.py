@@ -49,6 +49,8 @@ def test_each_invariant_that_is_listed_is_checked_and_each_that_is_checked_is_li
     assert [name for name in listed if f'"{name}"' not in source] == []
 
 
-@pytest.mark.parametrize("trace, file", [row for row in rows_under("Traces").items() if row[0] != "trace"])
-def test_each_trace_is_replayed_where_the_page_says(trace: str, file: str) -> None:
-    assert re.search(rf"^async def test_{trace.lower()}[a-c]?_", (ROOT / file).read_text(), re.MULTILINE)
+@pytest.mark.parametrize("trace, files", [row for row in rows_under("Traces").items() if row[0] != "trace"])
+def test_each_trace_is_replayed_where_the_page_says(trace: str, files: str) -> None:
+    for file in files.replace("`", "").split(", "):
+        replayed = rf"^(async )?def test_{trace.lower()}[a-c]?_"
+        assert re.search(replayed, (ROOT / file).read_text(), re.MULTILINE), file

@@ -188,7 +188,8 @@ def test_a_worker_started_from_a_git_hook_in_an_odd_place_does_its_run_as_any_ot
         "LC_ALL": "de_DE.UTF-8",
     }.items():
         monkeypatch.setitem(box.repo.person, name, value)
-    script = "env | grep -c '^GIT_DIR=\\|^GIT_INDEX' ; git rev-parse --show-toplevel; echo $LC_ALL; baton --version"
+    script = "cat > /dev/null; env | grep -c '^GIT_DIR=\\|^GIT_INDEX'; git rev-parse --show-toplevel; echo $LC_ALL;"
+    script += " baton --version"
 
     with box.worker("sh", "-c", script, project="odd", home=home) as worker:
         assert worker.died() == 0

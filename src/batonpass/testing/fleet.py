@@ -14,6 +14,7 @@ worker is the test: that is one process less, and the run is left at once.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import queue
 import select
@@ -21,10 +22,11 @@ import signal
 import subprocess
 import sys
 import threading
+import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -49,6 +51,13 @@ from batonpass.worker.settings import Settings
 
 DATE: Final = "2026-11-30"
 _ARMING: Final = (VARIABLE, "PYTHONPATH")
+SESSION: Final = "bcb0800b-f41c-453a-822a-2adf7ba5a623"
+_BEGIN: Final = json.dumps({"type": "system", "subtype": "init", "session_id": SESSION})
+_END: Final = json.dumps(
+    {"type": "result", "subtype": "success", "is_error": False, "result": "Half of it works.", "session_id": SESSION}
+)
+LAPSE: Final = timedelta(hours=1)
+"""Longer than any lease of a task that nobody renews."""
 END_S_MAX: Final = 40.0
 """How long a test waits for a worker to end by itself."""
 
@@ -166,7 +175,12 @@ class Fleet:
             "BATON_PROJECT": project,
         }
         process = subprocess.Popen(
-            argv, cwd=self.repo.folder, env=environment(points, environ), stdout=subprocess.PIPE, text=True
+            argv,
+            cwd=self.repo.folder,
+            env=environment(points, environ),
+            stdin=subprocess.PIPE,  # open, and nobody writes to it: who reads from it hangs
+            stdout=subprocess.PIPE,
+            text=True,
         )
         with process:
             worker = WorkerProcess(process, home)
@@ -184,6 +198,23 @@ class Fleet:
     def order(self, *command: str, **more: Any) -> Order:  # noqa: ANN401 — whichever fields a test is about
         """Return an order to run `command` in the fleet's repository."""
         return Order(command, self.repo.folder, **more)
+
+    def order_passing(self, point: str, script: str) -> Order:
+        """Return an order to run `script` on which `point` is passed: some are only with a hook, or a session."""
+        match point:
+            case "hook.done":
+                return self.order("sh", "-c", script, set_up=("true",))
+            case "session.bound":
+                return self.session_order(script)
+            case _:
+                return self.order("sh", "-c", script)
+
+    def session_order(self, script: str) -> Order:
+        """Return an order to run `script` as an agent program does that says which session it is: `SESSION`."""
+        program = self.folder / f"agent program {zlib.crc32(script.encode()):x}"
+        program.write_text(f"#!/bin/sh\ncat > /dev/null\necho '{_BEGIN}'\n{script}\necho '{_END}'\n")
+        program.chmod(0o755)
+        return replace(self.order(), harness="claude-code", program=program)
 
     @contextmanager
     def supervised(self, node: NodeId, order: Order, *, points: str = "") -> Iterator[Supervised]:
@@ -261,6 +292,11 @@ class Fleet:
                     assert poll.poll(END_S_MAX * 1000), "its supervisor goes on"
                 finally:
                     os.close(handle)
+
+    def lapse(self) -> None:
+        """Let every lease lapse that nobody has renewed by now; for a fleet whose clock is moved by hand."""
+        assert self.clock is not None, "its clock moves by itself"
+        self.clock.advance(LAPSE)
 
     def is_leased(self, node: NodeId) -> bool:
         """Whether somebody holds the node, in force or lapsed."""
