@@ -223,13 +223,26 @@ def test_a_command_line_that_makes_no_sense_is_refused(baton: Baton, argv: list[
     assert says in ran.err
 
 
-def test_a_task_in_free_words_needs_a_persons_token(baton: Baton, unchanged: Unchanged) -> None:
-    baton.ok("whoami")
-    with unchanged:
-        ran = baton("dispatch", "look for dead code", "--", "true")
+def test_a_task_in_free_words_is_a_persons_to_send_off(served: Baton, repo: Repo) -> None:
+    with served.as_agent("mill"):
+        ran = served("dispatch", "look for dead code", "--", "true")
 
     assert ran.code == Exit.FAILED
+    assert "only a person may make" in ran.err
     assert "file it and send a run to that" in ran.err
+    assert len(repo.git("worktree", "list").splitlines()) == 1
+
+
+def test_without_a_server_the_person_of_this_machine_sends_off_a_task_in_free_words(repo: Repo, baton: Baton) -> None:
+    baton.ok("add", "Dead code is dropped", "--id", "dec-dead", "--type", "decision", "--project", "demo")
+
+    sent = baton("dispatch", "Is dead code dropped?", "--wait", "--json", "--", "sh", "-c", "cat; echo None found.")
+
+    assert sent.code == Exit.OK, sent
+    run = sent.json["run"]
+    assert (run["node_id"], run["terminal_state"]) == (None, "reported")
+    assert "dec-dead" in baton.ok("runs", "log", run["run_id"]).out, "what is known of it is in the prompt"
+    assert len(repo.git("worktree", "list").splitlines()) == 1
 
 
 def test_the_queue_gives_what_nothing_stands_against_and_says_why_not_the_rest(

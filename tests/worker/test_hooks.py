@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -56,6 +58,18 @@ def test_a_set_up_stands_in_the_worktree_and_knows_what_it_is_for(site: Site, re
     assert told["HOOK"] == "yes"
     assert not {"BATON_TOKEN", "BATON_SERVER", "GIT_DIR"} & told.keys()
     assert (site.tree.path / "cache/pwd").read_text() == f"{site.tree.path}\n"
+
+
+def test_a_set_up_does_not_hold_up_whoever_is_told_to_stop(site: Site, tmp_path: Path) -> None:
+    stopping = threading.Event()
+    stopping.set()
+    waiting = tmp_path / "ended"
+
+    with pytest.raises(LaunchRefused, match="set-up hook: it was stopped before it had ended"):
+        hooks.set_up(("sh", "-c", f"sleep 3600; touch {shlex.quote(str(waiting))}"), site, stopping=stopping)
+
+    assert proc.Crew(RUN).look() == frozenset()
+    assert not waiting.exists()
 
 
 def test_without_project_and_item_their_variables_are_empty(site: Site, script: Script) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,7 +25,7 @@ from batonpass.core.digest_text import Mode
 from batonpass.core.errors import AlreadyClaimed, BatonError, Invalid
 from batonpass.core.ids import AgentId, HolderId, NodeId, parse_node_id
 from batonpass.core.queue import Accept
-from batonpass.worker import loop
+from batonpass.worker import reaping, signals
 from batonpass.worker.boxfile import BoxFile
 from batonpass.worker.config import load
 from batonpass.worker.dispatch import plan as planning
@@ -35,6 +36,8 @@ from batonpass.worker.dispatch.plan import Plan, Sending, Wish
 from batonpass.worker.errors import LaunchRefused
 from batonpass.worker.graph import Item
 from batonpass.worker.journal import Journal, RunFolder, RunRecord, as_json
+from batonpass.worker.outcome import Settler
+from batonpass.worker.reaping import take_up_item
 from batonpass.worker.select import refusal
 from batonpass.worker.server_graph import ServerGraph
 from batonpass.worker.settings import DEFAULT_RUN_IDLE_S, DEFAULT_RUN_MAX_S, Settings
@@ -100,7 +103,7 @@ def dispatch(
         read_only: the agent may look, and change nothing.
         contract: add the rules of a run that nobody watches, as baton work does.
         force: also what is done, is being worked on from here, or is for another checkout.
-        wait: follow the run to its end, and say what it did.
+        wait: follow the run to its end, and say what it did; Ctrl-C then stops the run.
         print_: show what would be done, with the whole prompt, and do nothing.
         run_max: stop the run after this time.
         run_idle: stop the run when it gives no sign of life for this time; 0s never does.
@@ -139,13 +142,19 @@ def dispatch(
         retention=said.retention.value,
         briefing=(Mode.FULL if full else Mode.DIGEST) if brief else None,
     )
-    with _sending(common, settings, said.box) as (sending, client, starter):
-        plan = _from_queue(sending, client, wish, project=project) if from_queue else planning.prepare(sending, wish)
-        for warning in plan.warnings:
-            warn(warning)
+    as_person = wish.node is None and not from_queue
+    with _sending(common, settings, said.box, as_person=as_person) as (sending, client, starter):
+        if wish.node is not None and not print_:
+            # What a dead run has left of the item would stand in the way, and be nobody's to clear up.
+            take_up_item(Settler(sending.graph, settings, _now), wish.node, say=warn)
+        if from_queue:
+            plans = _from_queue(sending, client, wish, project=project)
+        else:
+            plans = iter([planning.prepare(sending, wish)])
         if print_:
-            return _show(preview.of(plan, sending), common)
-        return _send(plan, Launcher(sending.graph, settings, _now, starter), client, wait=wait, common=common)
+            return _show(preview.of(_told(next(plans)), sending), common)
+        launcher = Launcher(sending.graph, settings, _now, starter)
+        return _send(plans, launcher, client, wait=wait, common=common)
 
 
 def _about(wish: Wish, item: str | None, *, node: NodeId | None, from_queue: bool) -> Wish:
@@ -166,8 +175,13 @@ def _about(wish: Wish, item: str | None, *, node: NodeId | None, from_queue: boo
 
 
 @contextmanager
-def _sending(common: Common, settings: Settings, said: BoxFile) -> Iterator[tuple[Sending, Client, ByProcess]]:
-    """Speak as whoever's token is configured; without a server as this machine's agent, sent by its person (D37)."""
+def _sending(
+    common: Common, settings: Settings, said: BoxFile, *, as_person: bool
+) -> Iterator[tuple[Sending, Client, ByProcess]]:
+    """Speak as whoever's token is configured; without a server as this machine's agent, sent by its person (D37).
+
+    `as_person` has the person speak there: what needs no lease needs a token that only they can have made (D2a).
+    """
     found = config.load(os.environ, server=common.server)
     agent = said.agent or (None if found.agent is None else AgentId(HolderId(found.agent.text)))
     if found.server is not None:
@@ -176,18 +190,20 @@ def _sending(common: Common, settings: Settings, said: BoxFile) -> Iterator[tupl
             sending = Sending(client, ServerGraph(client), said, settings, Path.cwd(), configured_agent=agent)
             yield sending, client, ByProcess(server=client.server, token=token)
         return
-    from batonpass.cli.local import agent_token, database_url, local_server
+    from batonpass.cli.local import agent_token, database_url, local_server, person_token
 
-    with (
-        local_server(database_url(found.home)) as server,
-        server.client(agent_token(server, found.home).token) as client,
-    ):
-        sending = Sending(client, ServerGraph(client), said, settings, Path.cwd(), by_person=True)
-        yield sending, client, ByProcess(server=None, token=None)
+    with local_server(database_url(found.home)) as server:
+        its_agent = agent_token(server, found.home)
+        speaks = person_token(server, found.home) if as_person else its_agent
+        own = agent or (None if its_agent.agent is None else AgentId(HolderId(its_agent.agent)))
+        with server.client(speaks.token) as client:
+            graph = ServerGraph(client)
+            sending = Sending(client, graph, said, settings, Path.cwd(), by_person=True, configured_agent=own)
+            yield sending, client, ByProcess(server=None, token=None)
 
 
-def _from_queue(sending: Sending, client: Client, wish: Wish, *, project: str | None) -> Plan:
-    """Return the plan for the best item that nothing stands against; `LaunchRefused` says what stood against each."""
+def _from_queue(sending: Sending, client: Client, wish: Wish, *, project: str | None) -> Iterator[Plan]:
+    """Return plans for items that nothing stands against, the best first; then `LaunchRefused` says what did."""
     caller = sending.graph.caller()
     accept = Accept.OPEN if sending.by_person or caller.agent is None else Accept.READY
     agent = wish.agent or caller.agent or sending.configured_agent or AgentId(HolderId(""))
@@ -209,9 +225,12 @@ def _from_queue(sending: Sending, client: Client, wish: Wish, *, project: str | 
                 tuple(map(NodeId, body.findings or ())),
             )
             try:
-                return _plan_for(sending, wish, item, refusal(item, accept=accept, agent=agent))
+                plan = _plan_for(sending, wish, item, refusal(item, accept=accept, agent=agent))
             except (LaunchRefused, BatonError) as error:
                 left.append(f"{item.id}: {error.message}")
+            else:
+                yield plan
+                left.append(f"{item.id}: others were faster")
         if not page.truncated or page.next_offset is None or not fresh:
             break
         offset = page.next_offset
@@ -228,26 +247,63 @@ def _plan_for(sending: Sending, wish: Wish, item: Item, why_not: str | None) -> 
     return plan
 
 
-def _send(plan: Plan, launcher: Launcher, client: Client, *, wait: bool, common: Common) -> int:
-    try:
-        begun = planning.send(plan, launcher, client)
-    except AlreadyClaimed as error:
-        raise LaunchRefused(f"{error.message}; nothing was started") from error
-    if isinstance(begun, Begun) and wait:
-        while not begun.supervisor.wait(LOOK_S):
-            pass
-        record = _read(launcher, begun.record)
-    else:
-        record = begun.record
+def _send(plans: Iterator[Plan], launcher: Launcher, client: Client, *, wait: bool, common: Common) -> int:
+    """Send off the first run of which the claim is granted, and follow it if that is wished; return the exit code."""
+    told = list[int]()
+
+    def tell(number: int) -> None:
+        told.append(number)
+        launcher.stopping.set()
+
+    with signals.heard(tell):
+        begun = _first(plans, launcher, client)
+        record = _follow(begun, launcher, told) if isinstance(begun, Begun) and wait else begun.record
     code = Exit.FAILED if isinstance(begun, NotLaunched) else Exit.OK
     if common.json:
         print_json(msgspec.json.encode({"run": as_json(record)}))
     elif wait or code is Exit.FAILED:
-        (say if code is Exit.OK else warn)(loop.told(record))
+        (say if code is Exit.OK else warn)(reaping.told(record))
     else:
         say(f"{record.name or 'the task'}: at work in {record.cwd} (run {record.run_id})")
         warn(f"follow it with: baton runs log {record.run_id[:8]} --follow")
-    return code
+    return Exit.INTERRUPTED if told else code
+
+
+def _first(plans: Iterator[Plan], launcher: Launcher, client: Client) -> Begun | NotLaunched:
+    lost: AlreadyClaimed | None = None
+    try:
+        for plan in plans:
+            try:
+                return planning.send(_told(plan), launcher, client)
+            except AlreadyClaimed as error:
+                lost = error
+    except LaunchRefused as error:
+        raise error from lost
+    assert lost is not None
+    raise LaunchRefused(f"{lost.message}; nothing was started") from lost
+
+
+def _told(plan: Plan) -> Plan:
+    for warning in plan.warnings:
+        warn(warning)
+    return plan
+
+
+def _follow(begun: Begun, launcher: Launcher, told: list[int]) -> RunRecord:
+    """Wait for the end of a run, and return its record.
+
+    The first SIGINT stops the run, and its end is waited for; whatever else asks us to end leaves it alone.
+    """
+    run, asked = begun.record.run_id[:8], False
+    while not begun.supervisor.wait(LOOK_S):
+        if told and (len(told) > 1 or told[0] != signal.SIGINT):
+            warn(f"the run goes on: baton runs show {run}, or baton runs kill {run}")
+            break
+        if told and not asked:
+            warn("stopping the run; once more leaves it to itself")
+            begun.supervisor.terminate()
+            asked = True
+    return _read(launcher, begun.record)
 
 
 def _read(launcher: Launcher, record: RunRecord) -> RunRecord:

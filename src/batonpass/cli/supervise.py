@@ -62,7 +62,9 @@ def _graph(told: Handover) -> Iterator[tuple[ServerGraph, str]]:
         return
     from batonpass.cli.local import serve_local
 
-    with serve_local(told.errand.settings.home) as served, served.inside(as_agent=True) as client:
+    # A run about no item has no tenure, and so needs a token that only the person may have made (D2a).
+    as_agent = told.errand.taken is not None
+    with serve_local(told.errand.settings.home) as served, served.inside(as_agent=as_agent) as client:
         yield ServerGraph(client), served.address
 
 

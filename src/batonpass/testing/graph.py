@@ -130,6 +130,13 @@ class MemoryGraph:
         cards = {each.id: Card(each.id, each.type, each.title, each.summary, each.body) for each in related}
         return render(select(Material(cards, reports=list(cards))), mode)
 
+    def digest_of(self, words: str, *, mode: Mode) -> str:
+        """Return the nodes that were put and whose titles stand in `words`, in the server's words."""
+        self._called("digest_of", (words, mode))
+        found = [draft for draft in self.nodes.values() if draft.title in words]
+        cards = {each.id: Card(each.id, each.type, each.title, each.summary, each.body) for each in found}
+        return render(select(Material(cards, reports=list(cards))), mode)
+
     def put(self, draft: Draft) -> Put:
         """Keep a node, unless its id is taken or `refused`."""
         self._called("put", draft.id)

@@ -37,6 +37,10 @@ class TimedOut(WorkerError):
     """A command that should be short was not, and has been killed."""
 
 
+class CalledOff(WorkerError):
+    """A command was ended because we were told to stop."""
+
+
 class GitFailed(WorkerError):
     """Git ended with an error; `code` is its exit status."""
 

@@ -156,6 +156,10 @@ class Graph(Protocol):
         """Return in words what is known around `node`; "" when that is nothing."""
         ...
 
+    def digest_of(self, words: str, *, mode: Mode) -> str:
+        """Return in words what is known of what `words` are about; "" when that is nothing."""
+        ...
+
     def put(self, draft: Draft) -> Put:
         """File a node unless one of its id exists; the answer is for this node alone, whatever the batch's is."""
         ...

@@ -32,6 +32,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -40,12 +41,14 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Final
 
-from batonpass.worker.errors import NotStarted, TimedOut
+from batonpass.worker.errors import CalledOff, NotStarted, TimedOut
 
 MARK: Final = "BATON_RUN_MARK"
 """The runs a process belongs to, outermost first, separated by colons."""
 OUTPUT_BYTES_MAX: Final = 64 * 1024 * 1024
 """Of what a short command prints; the rest is not read."""
+HEED_S: Final = 0.1
+"""How soon a short command is ended when we are told to stop."""
 POLL_S: Final = 0.05
 """How often the process table is looked at while something is being stopped."""
 _PROC: Final = Path("/proc")
@@ -140,19 +143,26 @@ def become_subreaper() -> bool:
 
 
 def run(
-    argv: Sequence[str], *, cwd: Path, environment: Mapping[str, str], timeout_s: float, stdin: bytes = b""
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    environment: Mapping[str, str],
+    timeout_s: float,
+    stdin: bytes = b"",
+    stopping: threading.Event | None = None,
 ) -> Completed:
     """Return what a short command printed and its exit code, which the caller judges.
 
     The environment is the whole of it. `NotStarted` when it can't be executed;
-    `TimedOut`, with its group killed, when it runs too long.
+    `TimedOut`, with its group killed, when it runs too long; `CalledOff`, with
+    its group asked to end and then killed, once `stopping` is set.
     """
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         given.write(stdin)
         given.seek(0)
         process = _spawn(argv, cwd=cwd, environment=environment, files=(given, out, err))
         try:
-            code = process.wait(timeout_s)
+            code = process.wait(timeout_s) if stopping is None else _wait(process, timeout_s, stopping)
         except BaseException as error:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -161,6 +171,23 @@ def run(
                 raise TimedOut(f"{argv[0]} did not end within {timeout_s:g} s") from None
             raise
         return Completed(code, _content(out), _content(err))
+
+
+def _wait(process: subprocess.Popen[bytes], timeout_s: float, stopping: threading.Event) -> int:
+    """Wait for a process, but not when we are told to stop: then its group is asked to end, and `CalledOff` raised."""
+    deadline_s = time.monotonic() + timeout_s
+    while not stopping.is_set():
+        left_s = deadline_s - time.monotonic()
+        try:
+            return process.wait(min(max(left_s, 0.0), HEED_S))
+        except subprocess.TimeoutExpired:
+            if left_s <= HEED_S:
+                raise
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(Graces().terminate_s)
+    raise CalledOff("it was stopped before it had ended")
 
 
 def converse(argv: Sequence[str]) -> int:

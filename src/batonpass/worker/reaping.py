@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
-from batonpass.core.ids import RunId
+from batonpass.core.ids import NodeId, RunId
 from batonpass.worker import proc
 from batonpass.worker.errors import RunBusy, WorkerError
-from batonpass.worker.journal import RunFolder, RunRecord, State
+from batonpass.worker.journal import Journal, RunFolder, RunRecord, State
 from batonpass.worker.mirror import Mirror
 from batonpass.worker.outcome import Settler, settle
 from batonpass.worker.proc import Crew
@@ -30,21 +31,32 @@ def reap(worker: Worker) -> tuple[RunRecord, ...]:
 
 def take_up(worker: Worker, run: RunFolder) -> RunRecord | None:
     """Settle one run that was left; None when it is somebody's, settled by now, or can't be settled here."""
+    return _take_up(Settler(worker.graph, worker.settings, worker.now), run, worker.say)
+
+
+def take_up_item(settler: Settler, node: NodeId, *, say: Callable[[str], None]) -> None:
+    """Settle what was left of runs on one item, so that what they hold is free and what they said is filed."""
+    for run in Journal(settler.settings.home).unsettled():
+        record = run.readable()
+        if record is not None and record.node_id == node and record.server == settler.graph.server:
+            _take_up(settler, run, say)
+
+
+def _take_up(settler: Settler, run: RunFolder, say: Callable[[str], None]) -> RunRecord | None:
     try:
         with run.locked() as held:
             record = held.read()
             if record.is_settled or _is_followed(record):
                 return None
-            worker.say(f"{record.name or record.run_id}: settling the run {record.run_id}, which was left")
-            crew = Crew(record.run_id, child=record.child)
-            settled = settle(Settler(worker.graph, worker.settings, worker.now), held, crew)
-            worker.say(told(settled))
+            say(f"{record.name or record.run_id}: settling the run {record.run_id}, which was left")
+            settled = settle(settler, held, Crew(record.run_id, child=record.child))
+            say(told(settled))
             return settled
     except RunBusy:
         return None
     except (WorkerError, OSError) as error:
         # One run that can't be settled keeps neither the others nor new work waiting.
-        worker.say(f"{run.path.name}: not settled: {error}")
+        say(f"{run.path.name}: not settled: {error}")
         return None
 
 

@@ -15,6 +15,7 @@ from batonpass.core.ids import AgentId, Fence, HolderId, NodeId, PersonId, Resou
 from batonpass.core.outcome import Resolver
 from batonpass.core.points import reach
 from batonpass.core.reports import Draft
+from batonpass.core.search import QUERY_CHARS_MAX
 from batonpass.wire.nodes import NodeReply
 from batonpass.wire.queue import ItemBody, NextReply
 from batonpass.worker.graph import Caller, Heart, Item, Page, Put, RunToken, Seen, Taken, Tenure
@@ -25,8 +26,8 @@ DIGEST_S_MAX: Final = 10.0
 
 PAGE_MAX: Final = 100
 """The server's own ceiling for a page."""
-PERSONS_EXPIRES: Final = "7d"
-"""How long a personal token of a run lives at most: it does not end with the lease, but is revoked with the run."""
+EXPIRES: Final = "7d"
+"""How long a token lives at most that does not end with a lease: it is revoked with its run, unless that can't be."""
 
 
 class ServerGraph:
@@ -86,6 +87,12 @@ class ServerGraph:
         call = calls.compile_digest(root=node, project=project, mode="full" if mode is Mode.FULL else "digest")
         return self._client.send(replace(call, answer_s_max=DIGEST_S_MAX), patience=ONCE).text
 
+    def digest_of(self, words: str, *, mode: Mode) -> str:
+        """Return in words what is known of what `words` are about; as much of them is asked for as a query may have."""
+        query = " ".join(words.split())[:QUERY_CHARS_MAX]
+        call = calls.compile_digest(query=query, mode="full" if mode is Mode.FULL else "digest")
+        return self._client.send(replace(call, answer_s_max=DIGEST_S_MAX), patience=ONCE).text
+
     def put(self, draft: Draft) -> Put:
         """File a node unless one of its id exists; only its own result counts, whatever the batch's status is."""
         (result,) = self._client.put_nodes([draft.fields()], if_exists="skip").results
@@ -105,7 +112,7 @@ class ServerGraph:
     def mint(self, agent: AgentId, fence: Fence) -> RunToken:
         """Return the run token of a tenure that has none yet; a personal one where the run is a person's."""
         if _is_person(agent):
-            own = self._client.mint_token(label=f"a run on {fence.resource}", expires=PERSONS_EXPIRES)
+            own = self._client.mint_token(label=f"a run on {fence.resource}", expires=EXPIRES)
             return RunToken(own.token, own.hash_prefix)
         reply = self._client.mint_run_token(agent, fence)
         reach("mint.answered")
@@ -114,9 +121,9 @@ class ServerGraph:
     def mint_for_session(self, agent: AgentId) -> RunToken:
         """Return a token for one session of an agent, or for a person, who works under no tenure."""
         if _is_person(agent):
-            own = self._client.mint_token(label="a run on no item", expires=PERSONS_EXPIRES)
+            own = self._client.mint_token(label="a run on no item", expires=EXPIRES)
             return RunToken(own.token, own.hash_prefix)
-        reply = self._client.mint_session_token(agent)
+        reply = self._client.mint_session_token(agent, expires=EXPIRES)
         return RunToken(reply.token, reply.hash_prefix)
 
     def revoke(self, agent: AgentId, prefix: str) -> None:

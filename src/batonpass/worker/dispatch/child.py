@@ -178,7 +178,7 @@ class _Launch:
         if self._order.tear_down:
             undo.callback(hooks.tear_down, self._order.tear_down, site)
         if self._order.set_up:
-            hooks.set_up(self._order.set_up, site)
+            hooks.set_up(self._order.set_up, site, stopping=self._means.stopping)
             reach("hook.done")
         return record, site
 
@@ -192,7 +192,7 @@ class _Launch:
                 project=record.project,
                 branch=(record.branch or self._ground.base_ref).removeprefix(git.HEADS),
                 target=self._ground.base_ref.removeprefix(git.HEADS),
-                around=prompt.NotWanted() if item is None else self._around(item),
+                around=self._around(item),
                 instructions=order.instructions,
                 contract=order.contract,
                 read_only=order.read_only,
@@ -201,12 +201,17 @@ class _Launch:
             )
         )
 
-    def _around(self, item: Item) -> prompt.Around:
-        """Return what is known around the item. A server that can't say costs the run its briefing and no more."""
+    def _around(self, item: Item | None) -> prompt.Around:
+        """Return what is known around the item, or of what a task in free words is about.
+
+        A server that can't say costs the run its briefing and no more.
+        """
         mode = self._settings.briefing
         if mode is None:
             return prompt.NotWanted()
         try:
+            if item is None:
+                return prompt.Known(self._graph.digest_of(self._order.instructions, mode=mode), mode)
             return prompt.Known(self._graph.digest(item.id, project=item.project, mode=mode), mode)
         except BatonError as error:
             return prompt.NotCompiled(error.message)

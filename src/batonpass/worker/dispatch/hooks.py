@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,15 +81,21 @@ def parse_command(value: object, *, field: str) -> tuple[str, ...]:
     return tuple(map(str, words))
 
 
-def set_up(command: tuple[str, ...], site: Site, *, timeout_s: float = SET_UP_S_MAX) -> None:
+def set_up(
+    command: tuple[str, ...],
+    site: Site,
+    *,
+    timeout_s: float = SET_UP_S_MAX,
+    stopping: threading.Event | None = None,
+) -> None:
     """Prepare a worktree that was just made; `LaunchRefused` says what went wrong, and leaves it as it was made.
 
-    Whatever is left of the hook's processes then is stopped. One that ended
+    Once `stopping` is set it is ended at once. Whatever is left of the hook's processes then is stopped. One that ended
     well may have left a server running on purpose: that is stopped with the run.
     """
     before = _standing(site)
     try:
-        _run(command, site, what="set-up", timeout_s=timeout_s)
+        _run(command, site, what="set-up", timeout_s=timeout_s, stopping=stopping)
         _require_unmoved(before, _standing(site), site)
         worktree.verify(site.tree)
     except (WorkerError, OSError) as error:
@@ -106,11 +113,17 @@ def tear_down(command: tuple[str, ...], site: Site, *, timeout_s: float = TEAR_D
     return None
 
 
-def _run(command: tuple[str, ...], site: Site, *, what: str, timeout_s: float) -> None:
+def _run(
+    command: tuple[str, ...], site: Site, *, what: str, timeout_s: float, stopping: threading.Event | None = None
+) -> None:
     program = _program(command[0], site.tree.repository.folder)
     try:
         done = proc.run(
-            (program, *command[1:]), cwd=site.tree.path, environment=site.environment(), timeout_s=timeout_s
+            (program, *command[1:]),
+            cwd=site.tree.path,
+            environment=site.environment(),
+            timeout_s=timeout_s,
+            stopping=stopping,
         )
     except TimedOut as error:
         raise LaunchRefused(f"the {what} hook did not end within {timeout_s:g} s and was stopped") from error

@@ -40,8 +40,8 @@ from batonpass.worker.settings import Settings
 class Server(Nodes, Protocol):
     """What a dispatch asks of the server besides what runs do: a client."""
 
-    def agents(self) -> AgentsReply:
-        """Return the agents of the person who asks."""
+    def agents(self, *, after: str | None = None) -> AgentsReply:
+        """Return a page of the agents of the person who asks."""
         ...
 
     def claim(self, node: NodeId, *, dispatch: str, force: bool) -> LeaseReply:
@@ -114,8 +114,8 @@ def prepare(sending: Sending, wish: Wish) -> Plan:
     sender = Sender(caller, by_person)
     if wish.node is None and caller.agent is not None:
         raise LaunchRefused(
-            "a task that is no item needs a token for its run that only a person may make; file it and send a run to"
-            " that (baton add TITLE), or use your own token at a server"
+            "a task that is no item needs a token for its run that only a person may make, and this one is an agent's;"
+            " file it and send a run to that (baton add TITLE), or use your own token"
         )
     target = None if wish.node is None else read_target(sending.server, wish.node)
     doubts: tuple[str, ...] = ()
@@ -188,7 +188,7 @@ def _identity(sending: Sending, wish: Wish, sender: Sender) -> tuple[Identity | 
     """Return whose name the run carries, or why nobody's: that is said only once the item itself has passed."""
     caller = sender.caller
     try:
-        own = _own_agents(sending.server) if caller.agent is None and caller.person is not None else ()
+        own = own_agents(sending.server) if caller.agent is None and caller.person is not None else ()
         return (
             guards.resolve_identity(
                 caller,
@@ -203,8 +203,14 @@ def _identity(sending: Sending, wish: Wish, sender: Sender) -> tuple[Identity | 
         return None, error
 
 
-def _own_agents(server: Server) -> Sequence[AgentId]:
-    return [AgentId(HolderId(agent.id)) for agent in server.agents().agents]
+def own_agents(server: Server) -> Sequence[AgentId]:
+    """Return every agent of the person who asks, however many pages they fill."""
+    page = server.agents()
+    own = [agent.id for agent in page.agents]
+    while page.next is not None:
+        page = server.agents(after=page.next)
+        own += [agent.id for agent in page.agents]
+    return [AgentId(HolderId(agent)) for agent in own]
 
 
 def _place(sending: Sending, wish: Wish, target: Target | None) -> Place:

@@ -54,6 +54,7 @@ def of(plan: Plan, sending: Sending) -> Preview:
     }
     brief = prompt.Brief(
         node=None,
+        around=_around(plan, sending),
         project=order.project,
         branch=branch,
         target=plan.ground.base_ref.removeprefix(git.HEADS),
@@ -70,14 +71,16 @@ def _with_item(brief: prompt.Brief, plan: Plan, sending: Sending) -> prompt.Brie
     if plan.target is None:
         return brief
     seen = sending.graph.node(plan.target.id)
-    return replace(brief, node=prompt.quote(seen), around=_around(plan, sending))
+    return replace(brief, node=prompt.quote(seen))
 
 
 def _around(plan: Plan, sending: Sending) -> prompt.Around:
     mode = sending.settings.briefing
-    if mode is None or plan.target is None:
+    if mode is None:
         return prompt.NotWanted()
     try:
+        if plan.target is None:
+            return prompt.Known(sending.graph.digest_of(plan.order.instructions, mode=mode), mode)
         return prompt.Known(sending.graph.digest(plan.target.id, project=plan.target.project, mode=mode), mode)
     except BatonError as error:
         return prompt.NotCompiled(error.message)
