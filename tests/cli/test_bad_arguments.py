@@ -34,6 +34,7 @@ GOOD: Final[Mapping[str, str]] = {
     "LABEL": "box",
     "AGENT": "agent-box",
     "PREFIX": "00000000",
+    "PROFILE": "profile-a",
     "QUESTION": "question-a",
     "TARGET": "global",
     "TEXT": "Which port?",
@@ -58,6 +59,13 @@ GOOD: Final[Mapping[str, str]] = {
 """What is given for the required arguments that are not the one tried."""
 PLAYED: Final = {"demo", "serve", "record watch"}
 """These go on by themselves, and have tests of their own."""
+SHOWN: Final[Mapping[str, str]] = {
+    "work": "--print",
+    "dispatch": "--print",
+    "conformance worker": "--list",
+    "conformance server": "--list",
+}
+"""These would start programs, or a server to try, where what they are given is good: they only show what they would."""
 EXITS: Final = set(Exit) - {Exit.INTERRUPTED}
 
 
@@ -83,7 +91,9 @@ class Leaf:
                 if required or name == tried
             ]
             options = [part for name, value in given if name.startswith("--") for part in (name, value)]
-            yield (*self.path, *options, *(value for name, value in given if not name.startswith("--")))
+            shown = SHOWN.get(" ".join(self.path))
+            only = () if shown is None else (shown,)
+            yield (*self.path, *options, *only, *(value for name, value in given if not name.startswith("--")))
 
 
 def leaves(app: Any, path: tuple[str, ...] = ()) -> Iterator[Leaf]:  # noqa: ANN401 — an application or one of its commands
@@ -111,6 +121,7 @@ def test_every_command_is_walked_with_every_argument() -> None:
     assert len(walked) > 35
     assert walked["take"] == ["NODE", "--reason", "--session", "--server"]
     assert walked["db restore"][0] == "FILE"
+    assert set(SHOWN) <= set(walked)
     assert {name for leaf in LEAVES for name, required in leaf.arguments if required} == set(GOOD)
 
 
