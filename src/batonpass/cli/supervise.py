@@ -39,7 +39,7 @@ def supervise() -> int:
         told = line.receive()
         with RunFolder(told.run).handed_over(told.lock) as run, _graph(told) as (graph, child_server):
             bind = partial(_bind, child_server)
-            means = Means(graph, _now, child_server, stopping, adopts=adopts, bind=bind)
+            means = Means(graph, _now, child_server, stopping, called_off=line.called_off, adopts=adopts, bind=bind)
             oversee(means, run, told.errand, answer=line.answer)
     return 0
 

@@ -61,6 +61,7 @@ class SupervisorThread:
     def __init__(self, means: InThread, told: Handover) -> None:
         self._answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
         self.told_to_end = threading.Event()
+        self.called_off = threading.Event()
         self._told = told
         self._starter = means
         self.error: BaseException | None = None
@@ -86,6 +87,10 @@ class SupervisorThread:
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
+    def call_off(self) -> None:
+        """Have it start no child any more."""
+        self.called_off.set()
+
     def terminate(self) -> None:
         """Have it stop its child, settle the run and end."""
         self.told_to_end.set()
@@ -97,6 +102,7 @@ class SupervisorThread:
             starter.now,
             starter.child_server,
             self.told_to_end,
+            self.called_off.is_set,
             bind=lambda _token, _fence, session: starter.sessions.append(session),
         )
         try:

@@ -50,7 +50,7 @@ def oversee(
 
 
 def _refused(means: Means, run: HeldRun, record: RunRecord, answer: Callable[[Answer], None]) -> RunRecord:
-    if means.stopping.is_set():
+    if means.stopping.is_set() or means.called_off():
         record = run.change(record, stopped_for=Stopped.INTERRUPTED)
     answer(NotStarted(record.termination_reason or "it is not known why"))
     return record

@@ -45,14 +45,16 @@ class Means:
     """What a supervisor works with; `now` is the time that records show.
 
     `child_server` is where its child reaches the server, `stopping` is set once
-    it is told to end, and `adopts` says that the kernel hands it the orphans of
-    what it started.
+    it is told to end, `called_off` says whether its worker wants no child any
+    more, and `adopts` says that the kernel hands it the orphans of what it
+    started.
     """
 
     graph: Graph
     now: Callable[[], datetime]
     child_server: str
     stopping: threading.Event
+    called_off: Callable[[], bool] = lambda: False
     adopts: bool = False
     bind: Bind = lambda _token, _fence, _session: None
 
@@ -128,7 +130,7 @@ class _Launch:
         command = equipment.equip(self._run, self._order, harness, cwd=Path(record.cwd))
         if (why := heart.lost()) is not None:
             raise LaunchRefused(f"the lease was lost before the child could be started: {why}")
-        if self._means.stopping.is_set():
+        if self._means.stopping.is_set() or self._means.called_off():
             raise LaunchRefused("the supervisor was told to stop before the child was started")
         child = self._start(record, token, command, text)
         undo.callback(child.stop, self._settings.graces)

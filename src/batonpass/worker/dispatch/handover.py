@@ -1,6 +1,7 @@
 """Handing a run over to its supervisor: what it is told, over which wire, and what it answers.
 
     worker ──one line: Handover──▶ supervisor's standard input
+    worker ──one more line, perhaps: start no child any more
     worker ◀──one line: the answer─┘ (the same connection; its end says no more than that somebody is gone)
 
 The line carries the agent's own token, which is why it is on no disk, in no
@@ -134,6 +135,11 @@ class SupervisorProcess:
         self._heard += chunk
         return bool(chunk)
 
+    def call_off(self) -> None:
+        """Have it start no child any more; one that is at work already goes on. Safe when it has ended."""
+        with suppress(OSError):
+            self._process.channel.sendall(b"\n")
+
     def terminate(self) -> None:
         """Have it stop its child, settle the run and end; safe when it has ended."""
         self._process.terminate()
@@ -155,6 +161,16 @@ class Line:
                 raise FileDamaged(Path("/dev/stdin"))
             told += chunk
         return decode(bytes(told))
+
+    def called_off(self) -> bool:
+        """Whether the worker, which has no answer yet, asks for no child to be started; one that is gone does not."""
+        self._channel.settimeout(0.0)
+        try:
+            return bool(self._channel.recv(1, socket.MSG_PEEK))
+        except OSError:
+            return False
+        finally:
+            self._channel.settimeout(SEND_S_MAX)
 
     def answer(self, answer: Answer) -> None:
         """Tell the worker how the start went; a worker that is gone does not matter."""

@@ -139,6 +139,10 @@ class Supervising(Protocol):
         """Return whether it has ended, waiting at most `timeout_s`."""
         ...
 
+    def call_off(self) -> None:
+        """Have it start no child any more; one that is at work already goes on. Safe when it has ended."""
+        ...
+
     def terminate(self) -> None:
         """Have it stop its child, settle the run and end; safe when it has ended."""
         ...
@@ -302,7 +306,7 @@ def _answer(launcher: Launcher, supervisor: Supervising) -> Answer | None:
         if supervisor.wait(0):
             return supervisor.answer(0)
         if launcher.stopping.is_set() and not called_off:
-            supervisor.terminate()
+            supervisor.call_off()  # its child may be at work since a moment: then the run is finished like any other
             called_off = True
     return None
 
