@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from batonpass.cli.exits import Exit
 from batonpass.core.outcome import Terminal
 from batonpass.testing.commands import BATON, Baton
 from batonpass.testing.repos import make_repo, person_environment
@@ -45,6 +46,16 @@ def test_a_supervisor_starts_without_what_it_has_no_use_for() -> None:
     loaded = set(done.stdout.split())
     assert "batonpass" in loaded
     assert loaded & NOT_YET == set()
+
+
+def test_who_starts_one_by_hand_is_told_who_does() -> None:
+    done = subprocess.run(
+        [BATON, "supervise"], check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60
+    )
+
+    assert done.returncode == Exit.USAGE
+    assert done.stderr.startswith("baton: ")
+    assert "baton work" in done.stderr
 
 
 def test_without_a_server_a_run_outlives_its_worker_and_its_child_still_reaches_the_graph(

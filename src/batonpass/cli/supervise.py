@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import stat
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +19,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
+from batonpass.cli.exits import Exit
 from batonpass.client.client import ONCE, Client
 from batonpass.core.ids import Fence, NodeId
 from batonpass.worker import proc, signals
@@ -31,7 +34,10 @@ STDIN: Final = 0
 
 
 def supervise() -> int:
-    """Take over the run that is handed to us, and see it through to its verdict."""
+    """Take over the run that is handed to us, and see it through to its verdict; 2 where nobody hands us one."""
+    if not stat.S_ISSOCK(os.fstat(STDIN).st_mode):
+        sys.stderr.write("baton: supervise is for baton work and baton dispatch to start, which hand it a run\n")
+        return Exit.USAGE
     adopts = proc.become_subreaper()
     stopping = threading.Event()
     with signals.heard(lambda number: None if number == signal.SIGHUP else stopping.set()):
