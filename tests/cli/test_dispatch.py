@@ -16,10 +16,11 @@ import pytest
 from batonpass.cli.exits import Exit
 from batonpass.cli.local import serve_local
 from batonpass.client.local import ADDRESS
+from batonpass.core import points
 from batonpass.core.ids import AgentId, HolderId, NodeId, RunId
 from batonpass.testing.commands import Baton
 from batonpass.testing.repos import Repo, make_repo, person_environment
-from batonpass.worker.journal import Journal, RunRecord
+from batonpass.worker.journal import Journal, RunFolder, RunRecord
 
 Spawn = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -263,6 +264,35 @@ def test_the_queue_gives_what_nothing_stands_against_and_says_why_not_the_rest(
     assert shown["would"]["item"] == "task-c"
 
 
+def test_what_a_dead_run_has_left_of_the_item_is_settled_first(baton: Baton, repo: Repo) -> None:
+    left = RunRecord(
+        run_id=RunId("0b101010-0000-4000-8000-000000000002"),
+        node_id=NodeId("task-a"),
+        name="task-a",
+        harness="command",
+        cwd=str(repo.folder),
+        created_at="2027-01-01T00:00:00.000+00:00",
+        server=ADDRESS,
+        incarnation=baton.json("status")["incarnation"],
+        agent=AgentId(HolderId(baton.json("agent", "list")["agents"][0]["id"])),
+        dispatch="0b101010-0000-4000-8000-000000000002",
+        repository=str(repo.folder),
+        base=repo.head(),
+    )
+    token = json.loads((baton.home / "credentials.json").read_text())["local"]["agent"]["token"]
+    with baton.under(token):
+        baton.ok("claim", "task-a", "--dispatch", left.dispatch)
+    with Journal(baton.home).create(left) as held:
+        path = held.path
+
+    shown = baton("dispatch", "task-a", "--base", "none", "--", "true")
+
+    settled = RunFolder(path).read()
+    assert "no branch, tag or commit none" in shown.err, "and not that it is held"
+    assert (settled.is_settled, settled.lease_released) == (True, True)
+    assert baton.json("leases")["leases"] == []
+
+
 # At a server, with a person's own token
 
 
@@ -300,6 +330,37 @@ def test_a_run_under_ones_own_lease_never_hands_that_back(served: Baton) -> None
     run = sent.json["run"]
     assert (run["terminal_state"], run["lease_released"]) == ("reported", False)
     assert [held["lease"]["node_id"] for held in served.json("leases")["leases"]] == ["task-a"]
+
+
+def test_a_run_whose_supervisor_dies_is_settled_by_whoever_waits_for_it(served: Baton) -> None:
+    dies = "cat > /dev/null; echo Half of it.; kill -9 $PPID; sleep 3600"
+
+    sent = served("dispatch", "task-a", "--wait", "--json", "--", "sh", "-c", dies)
+
+    run = sent.json["run"]
+    assert (run["state"], run["terminal_state"], run["lease_released"]) == ("vanished", "reported", True)
+    assert served.json("leases")["leases"] == []
+
+
+def test_a_lost_race_for_an_item_goes_on_to_the_next(served: Baton, monkeypatch: pytest.MonkeyPatch) -> None:
+    served.task("b")
+    config(served.home, dispatch={"repos": {"demo": str(Path.cwd())}})
+    person = os.environ["BATON_TOKEN"]
+
+    def be_faster() -> None:
+        monkeypatch.delitem(points.armed, "claim.sent")
+        with served.as_agent("fast"):
+            served.ok("claim", "task-a")
+        os.environ["BATON_TOKEN"] = person
+
+    served.ok("agent", "list")
+    monkeypatch.setitem(points.armed, "claim.sent", be_faster)
+    agent = served.json("agent", "list")["agents"][0]["id"]
+    sent = served("dispatch", "--from-queue", "--as", agent, "--wait", "--", "sh", "-c", "cat > /dev/null; echo Done.")
+
+    assert sent.code == Exit.OK, sent
+    assert "task-b: reported" in sent.out
+    assert [lease["lease"]["node_id"] for lease in served.json("leases")["leases"]] == ["task-a"]
 
 
 def test_without_an_agent_of_ones_choice_nothing_is_started_unless_ones_own_name_is_allowed(served: Baton) -> None:

@@ -298,12 +298,17 @@ def _follow(begun: Begun, launcher: Launcher, told: list[int]) -> RunRecord:
     while not begun.supervisor.wait(LOOK_S):
         if told and (len(told) > 1 or told[0] != signal.SIGINT):
             warn(f"the run goes on: baton runs show {run}, or baton runs kill {run}")
-            break
+            return _read(launcher, begun.record)
         if told and not asked:
             warn("stopping the run; once more leaves it to itself")
             begun.supervisor.terminate()
             asked = True
-    return _read(launcher, begun.record)
+    record = _read(launcher, begun.record)
+    if record.is_settled or record.pending_for is not None:
+        return record
+    # Its supervisor died before it had settled it.
+    left = RunFolder(Journal(launcher.settings.home).folder / record.run_id)
+    return reaping.finish(Settler(launcher.graph, launcher.settings, _now), left, warn) or record
 
 
 def _read(launcher: Launcher, record: RunRecord) -> RunRecord:

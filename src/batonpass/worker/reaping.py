@@ -31,7 +31,7 @@ def reap(worker: Worker) -> tuple[RunRecord, ...]:
 
 def take_up(worker: Worker, run: RunFolder) -> RunRecord | None:
     """Settle one run that was left; None when it is somebody's, settled by now, or can't be settled here."""
-    return _take_up(Settler(worker.graph, worker.settings, worker.now), run, worker.say)
+    return finish(Settler(worker.graph, worker.settings, worker.now), run, worker.say)
 
 
 def take_up_item(settler: Settler, node: NodeId, *, say: Callable[[str], None]) -> None:
@@ -39,10 +39,11 @@ def take_up_item(settler: Settler, node: NodeId, *, say: Callable[[str], None]) 
     for run in Journal(settler.settings.home).unsettled():
         record = run.readable()
         if record is not None and record.node_id == node and record.server == settler.graph.server:
-            _take_up(settler, run, say)
+            finish(settler, run, say)
 
 
-def _take_up(settler: Settler, run: RunFolder, say: Callable[[str], None]) -> RunRecord | None:
+def finish(settler: Settler, run: RunFolder, say: Callable[[str], None]) -> RunRecord | None:
+    """Settle one run that was left, as `take_up` does."""
     try:
         with run.locked() as held:
             record = held.read()

@@ -13,15 +13,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
+from batonpass.client import calls
+from batonpass.client.calls import Call
+from batonpass.client.client import ONCE, Patience
 from batonpass.client.heartbeat import boottime
 from batonpass.core.capabilities import Profile
-from batonpass.core.errors import BatonError, Internal, Unavailable
+from batonpass.core.errors import AlreadyClaimed, BatonError, Internal, Unavailable
 from batonpass.core.ids import AgentId, Fence, HolderId, NodeId, Resource
+from batonpass.core.leases import Edge
 from batonpass.core.points import reach
 from batonpass.wire.identity import AgentsReply
-from batonpass.wire.leases import LeaseReply
 from batonpass.worker import capabilities, profiles
 from batonpass.worker.boxfile import BoxFile
 from batonpass.worker.dispatch import checkouts, guards, launch, templates
@@ -36,6 +39,8 @@ from batonpass.worker.harness import registry
 from batonpass.worker.journal import Journal
 from batonpass.worker.settings import Settings
 
+T = TypeVar("T")
+
 
 class Server(Nodes, Protocol):
     """What a dispatch asks of the server besides what runs do: a client."""
@@ -44,8 +49,8 @@ class Server(Nodes, Protocol):
         """Return a page of the agents of the person who asks."""
         ...
 
-    def claim(self, node: NodeId, *, dispatch: str, force: bool) -> LeaseReply:
-        """Take the lease on a node under a nonce."""
+    def send(self, call: Call[T], *, patience: Patience | None = None) -> T:
+        """Send one call, and again for as long as `patience` says; without one as long as is usual."""
         ...
 
 
@@ -170,12 +175,26 @@ def send(plan: Plan, launcher: Launcher, server: Server) -> Begun | NotLaunched:
 
 
 def _claim(plan: Plan, target: Target, server: Server, nonce: str) -> Taken:
+    """Claim the item; `AlreadyClaimed` too where a lease of one's own has come to stand on it since it was looked at.
+
+    Such a lease answers any claim of its owner as a renewal, and so does our
+    own when it is asked for again: the first answer tells the two apart.
+    """
     sent_at_s = boottime()
+    call = calls.claim(target.id, dispatch=nonce, force=plan.force)
     reach("claim.sent")
-    reply = server.claim(target.id, dispatch=nonce, force=plan.force)
+    try:
+        reply, is_first = server.send(call, patience=ONCE), True
+    except Unavailable:
+        reply, is_first = server.send(call), False
     reach("claim.answered")
-    fence = Fence(Resource(reply.lease.node_id), reply.lease.epoch)
-    return Taken(target.item, fence, reply.expires_in_ms, sent_at_s, borrowed=fence.epoch == _standing_epoch(target))
+    lease = reply.lease
+    stood = lease.epoch == _standing_epoch(target)
+    came = is_first and not stood and reply.edge != Edge.ADDED
+    if came and not plan.force:
+        raise AlreadyClaimed(f"{target.id} was claimed by {lease.by_name or lease.by} a moment ago")
+    fence = Fence(Resource(lease.node_id), lease.epoch)
+    return Taken(target.item, fence, reply.expires_in_ms, sent_at_s, borrowed=stood or came)
 
 
 def _standing_epoch(target: Target | None) -> int | None:
