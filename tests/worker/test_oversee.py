@@ -150,6 +150,19 @@ def test_a_retry_is_no_sign_of_life(box: Box) -> None:
     assert (record.stopped_for, record.termination_class) == (Stopped.IDLE, Ended.IDLE)
 
 
+def test_an_agent_that_takes_step_after_step_is_stopped(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "STEPS_MAX", 3)
+    step = '{"type":"assistant","message":{"id":"m%d","role":"assistant","content":[{"type":"text","text":"On."}]}}'
+
+    _, record = box.carry_out(claude(box, f"n=0; while :; do n=$((n+1)); printf '{step}\\n' $n; sleep 0.05; done"))
+
+    assert (record.state, record.stopped_for, record.termination_class) == (State.FAILED, Stopped.MAX, Ended.FAILED)
+    assert record.termination_reason == "the agent took more than 3 steps and was stopped"
+    assert record.steps is not None
+    assert record.steps > supervisor.STEPS_MAX
+    assert box.graph.held == set()
+
+
 def test_lines_of_any_kind_are_read_past(box: Box) -> None:
     junk = r"printf 'no json\342\200\250 at all\000\377\n{\"half\": \n'; head -c 3000000 /dev/zero; echo"
 
