@@ -232,7 +232,6 @@ class Shift:
             else:
                 self._away(error)
         else:
-            self._misses = 0
             if waits_for is not None:
                 self._wait_for_queue(waits_for)
         self._done = self._done or self.pace.once or bool(self.pace.max_runs and self.taken >= self.pace.max_runs)
@@ -244,13 +243,15 @@ class Shift:
         caller = worker.graph.caller()
         agent = launch.require_agent(caller)
         races = 0
-        choice = self.choice = look(worker, agent)
+        choice = Choice((), ())
         while self._free() > 0 and not worker.stopping.is_set():
             if not choice.candidates:
                 choice = self.choice = look(worker, agent)
             if not choice.candidates:
                 self._tell_skipped(choice)
                 return choice.seq
+            if worker.stopping.is_set():
+                return None
             slot = take(worker, choice, ground=ground, caller=caller)
             if slot is None:
                 races += 1
@@ -263,6 +264,7 @@ class Shift:
             self.slots.append(slot)
             worker.cooling.busy.add(slot.item.id)
             self.taken += 1
+            self._misses = 0
             choice = choice.after(slot.item.id)
         return None
 
@@ -302,7 +304,10 @@ class Shift:
             self._misses = 0
             self.next_look_s = min(self.next_look_s, max(now_s, self._looked_s + GAP_S))
         else:
+            # What else gives reason to look does so in any case.
+            due_s = self.next_look_s
             self._away(watch.error)
+            self.next_look_s = min(self.next_look_s, due_s)
 
     def _hold_back(self, why: str) -> None:
         """Take nothing for a while, and say why, when that is something else than the last time."""
