@@ -392,6 +392,21 @@ def test_a_task_in_free_words_is_no_items_and_unenforced(served: Baton) -> None:
     assert served.json("leases")["leases"] == []
 
 
+def test_what_can_not_be_found_is_declared_and_taken_back(baton: Baton) -> None:
+    baton.home.mkdir(exist_ok=True)
+    config(baton.home, agent="agent-mill", dispatch={"repos": {"demo": "/src/demo"}})
+
+    baton.ok("capabilities", "declare", "--skill", "sql", "--skill", "css", "--deny", "profile-deep")
+    baton.ok("capabilities", "declare", "--skill", "css", "--forget")
+
+    shown = baton.json("capabilities", "show")
+    assert (shown["declared"]["skills"], shown["deny"]) == (["sql"], ["profile-deep"])
+    assert baton.json("capabilities", "probe")["skills"] == []
+    kept = json.loads((baton.home / "config.json").read_text())
+    assert (kept["agent"], kept["dispatch"]["repos"]) == ("agent-mill", {"demo": "/src/demo"})
+    assert baton("capabilities", "declare").code == Exit.USAGE
+
+
 def test_what_this_machine_can_run_is_shown_and_published(baton: Baton) -> None:
     baton.home.mkdir(exist_ok=True)
     config(baton.home, dispatch={"capabilities": {"declared": {"skills": ["sql"]}}})

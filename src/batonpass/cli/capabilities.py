@@ -8,11 +8,12 @@ import msgspec
 from cyclopts import App
 
 from batonpass.cli.context import ask
-from batonpass.cli.options import COMMON, AgentArg, Common, Flag
+from batonpass.cli.exits import UsageError
+from batonpass.cli.options import COMMON, AgentArg, Common, Flag, Node
 from batonpass.cli.render import print_fields, print_json, say
 from batonpass.client import config
 from batonpass.client.capability_calls import publish_capabilities
-from batonpass.core.capabilities import Layers
+from batonpass.core.capabilities import Capabilities, Layers, parse_capabilities
 from batonpass.worker import boxfile
 from batonpass.worker import capabilities as found
 
@@ -33,7 +34,10 @@ def show(*, json: Flag = False) -> None:
     if json:
         print_json(msgspec.json.encode(found.as_document(layers)))
         return
-    can = layers.merged()
+    _print(layers.merged())
+
+
+def _print(can: Capabilities) -> None:
     print_fields(
         {
             "harnesses": ", ".join(can.harnesses) or "none",
@@ -44,6 +48,60 @@ def show(*, json: Flag = False) -> None:
             "never": ", ".join(can.deny),
         }
     )
+
+
+@app.command
+def probe(*, json: Flag = False) -> None:
+    """Show only what is found here at this moment. Nothing is kept: every run looks anew.
+
+    Args:
+        json: print one JSON document.
+
+    """
+    probed = found.as_document(_look())["probed"]
+    if json:
+        print_json(msgspec.json.encode(probed))
+    else:
+        _print(_look().probed)
+
+
+@app.command
+def declare(
+    *,
+    harness: tuple[str, ...] = (),
+    mcp: tuple[str, ...] = (),
+    skill: tuple[str, ...] = (),
+    plugin: tuple[str, ...] = (),
+    deny: tuple[Node, ...] = (),
+    forget: Flag = False,
+) -> None:
+    """Declare what this machine can run and looking would not find, and which profiles it never runs.
+
+    Args:
+        harness: an agent program.
+        mcp: a tool server.
+        skill: a skill that an agent program has here.
+        plugin: a plugin of an agent program.
+        deny: a profile that is never run here.
+        forget: take back what is named, instead.
+
+    """
+    named = {"harnesses": harness, "reachable_mcp": mcp, "skills": skill, "plugins": plugin, "deny": deny}
+    if not any(named.values()):
+        raise UsageError("name what to declare, as in: baton capabilities declare --skill sql")
+    home = config.home_of(os.environ)
+    boxfile.read(home, os.environ)  # what can't be read is not written over
+    with config.changing(home):
+        dispatch = _object(config.setting(home, "dispatch"))
+        capabilities = _object(dispatch.get("capabilities"))
+        declared = _object(capabilities.get("declared"))
+        for axis, names in named.items():
+            if names:
+                declared[axis] = _changed(declared.get(axis), names, forget=forget)
+        changed = {**capabilities, "declared": declared}
+        parse_capabilities(changed)
+        config.save_setting(home, "dispatch", {**dispatch, "capabilities": changed})
+    say(f"kept in {home / config.CONFIG}; tell the server with: baton capabilities publish AGENT")
 
 
 @app.command
@@ -59,6 +117,16 @@ def publish(agent: AgentArg, /, *, common: Common = COMMON) -> None:
         print_json(answer.raw)
     else:
         say(f"published for {answer.value.agent} at {answer.value.published_at}")
+
+
+def _object(value: object) -> dict[str, object]:
+    return dict(value) if isinstance(value, dict) else {}
+
+
+def _changed(present: object, names: tuple[str, ...], *, forget: bool) -> list[str]:
+    """Return the names of an axis with some added at the end, or taken away."""
+    there = [name for name in present if isinstance(name, str)] if isinstance(present, list) else []
+    return [name for name in there if name not in names] if forget else list(dict.fromkeys([*there, *names]))
 
 
 def _look() -> Layers:

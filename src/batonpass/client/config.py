@@ -192,7 +192,12 @@ def save_credentials(home: Path, stored: Credentials) -> None:
     _replace(home / CREDENTIALS, msgspec.json.format(msgspec.json.encode(stored)))
 
 
-def save_setting(home: Path, name: str, value: str | None) -> None:
+def setting(home: Path, name: str) -> object:
+    """Return the value of one key of config.json, or None."""
+    return _object(home / CONFIG).get(name)
+
+
+def save_setting(home: Path, name: str, value: object) -> None:
     """Change one key of config.json and keep the others; None removes it. Hold `changing` around it."""
     path = home / CONFIG
     present = _object(path)
