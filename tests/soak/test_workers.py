@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
@@ -32,8 +33,8 @@ LIMIT: Final = 1_000
 
 def table(title: str, starts: Mapping[str, int], kills: Mapping[str, int], ends: Mapping[str, int]) -> str:
     """Return what was done and what became of the items as lines of two columns."""
-    rows = [*starts.items(), *((f"{whom}s killed -9", many) for whom, many in sorted(kills.items()))]
-    rows += [(f"items {end}", many) for end, many in sorted(ends.items())]
+    rows = [*starts.items(), *((f"killed -9: {whom}", many) for whom, many in sorted(kills.items()))]
+    rows += [(f"items: {end}", many) for end, many in sorted(ends.items())]
     return "\n".join([title, *(f"  {what:<40}{many:>6}" for what, many in rows)])
 
 
@@ -55,12 +56,14 @@ def test_items_of_workers_that_are_killed_at_random_all_come_to_an_end_once(
         events = asyncio.run(told_of(database_url, after=BEGINNING))
         wrong = audit(box, mill, found, events)
         runs = mill.records()
-        said = mill.said
+        said, told = mill.said, mill.told()
 
     say(
         table(f"seed {seed}, {seconds:.0f} s: {len(runs)} runs", {"worker starts": mill.starts}, mill.kills, found.ends)
     )
     assert unsettled == []
     assert wrong == [], said[-2_000:]
+    landed = sum(line.get("status") == HTTPStatus.OK for line in told)
+    assert landed > 0, "none of the programs wrote anything, so none could have written too late"
     assert sum(found.ends.values()) == ITEMS
     assert min(mill.kills[whom] for whom in ("harness", "supervisor", "worker")) > 0, "nobody of a kind was killed"

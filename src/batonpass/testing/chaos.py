@@ -32,9 +32,9 @@ from batonpass.worker.journal import Journal, RunRecord
 PROJECT: Final = "chaos"
 WORKERS: Final = 2
 SLOTS: Final = 3
-PAUSE_S: Final = (0.1, 0.9)
+PAUSE_S: Final = (0.3, 1.2)
 """The shortest and the longest time between two kills."""
-VICTIMS: Final = {"harness": 3, "supervisor": 4, "worker": 1}
+VICTIMS: Final = {"harness": 4, "supervisor": 4, "worker": 1}
 """Who is killed, and how often of how many times; a worker takes a second to be at work again."""
 SETTLE_ROUNDS_MAX: Final = 5
 PROGRAM: Final = """\
@@ -56,7 +56,7 @@ def put(node):
         to = http.client.HTTPConnection(os.environ["BATON_SERVER"].removeprefix("http://"), timeout=20)
         head = {{"Authorization": "Bearer " + os.environ["BATON_TOKEN"], "Content-Type": "application/json",
                 "Idempotency-Key": node["id"]}}
-        to.request("PUT", "/v1/nodes", json.dumps({{"nodes": [node]}}), head)
+        to.request("POST", "/v1/nodes", json.dumps({{"nodes": [node]}}), head)
         reply = to.getresponse()
         told = json.loads(reply.read())
         status = reply.status if reply.status >= 300 else 200 if told["results"][0]["status"] != "error" else 422
