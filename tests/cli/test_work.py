@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -189,3 +190,100 @@ def test_a_run_ends_the_command_as_far_as_it_could_be_settled(  # noqa: PLR0917 
     monkeypatch.setattr(work, "run", lambda shift: shift.own.append(replace(record, **changes)))
 
     assert baton("work", "--once", "--", "true").code == code
+
+
+# What is in force, and what is known (cases 172 and 174)
+
+
+@pytest.mark.parametrize(
+    "flag, variable, configured, place",
+    [
+        ("readdy", None, None, "--accept: 'readdy'"),
+        (None, "OPEN", None, "BATON_WORK_ACCEPT: 'OPEN'"),
+        (None, " ready ", None, "BATON_WORK_ACCEPT: ' ready '"),
+        (None, None, ["ready"], "config.json: work.accept:"),
+    ],
+)
+def test_an_unknown_policy_refuses_to_start_and_names_its_place(  # noqa: PLR0917 — fixtures and a table
+    baton: Baton,
+    monkeypatch: pytest.MonkeyPatch,
+    flag: str | None,
+    variable: str | None,
+    configured: object,
+    place: str,
+) -> None:
+    if variable is not None:
+        monkeypatch.setenv("BATON_WORK_ACCEPT", variable)
+    if configured is not None:
+        baton.home.mkdir(exist_ok=True)
+        (baton.home / "config.json").write_text(json.dumps({"work": {"accept": configured}}))
+
+    ran = baton("work", *(["--accept", flag] if flag else []), "--print", "--", "true")
+
+    assert ran.code == Exit.USAGE
+    assert place in ran.err
+
+
+def test_print_shows_each_setting_with_its_source_and_what_would_be_taken_and_does_nothing(
+    repository: Path, baton: Baton
+) -> None:
+    (repository / ".baton.json").write_text('{"work": {"concurrency": 3}, "dispatch": {"bin": {"codex": "./evil"}}}')
+    baton.task("b")
+
+    ran = baton("work", "--print", "--json", "--accept", "ready", "--", "true")
+
+    assert ran.code == Exit.OK
+    assert "dispatch.bin is this machine's to say" in ran.err
+    values, outlook = ran.json["values"], ran.json["outlook"]
+    assert values["accept"] == {"value": "ready", "source": "--accept"}
+    assert values["concurrency"] == {"value": 3, "source": str(repository / ".baton.json")}
+    assert values["run max"] == {"value": "86400 s", "source": "default"}
+    assert (outlook["known"], outlook["would_take"]) == (True, ["task-a"])
+    assert [(one["id"], one["kind"]) for one in outlook["skipped"]] == [("task-b", "policy")]
+    assert baton.json("leases")["leases"] == []
+    assert not (baton.home / "work").exists()
+    assert not (baton.home / "runs").exists()
+
+
+@pytest.mark.parametrize("what", ["--print", "--status"])
+@pytest.mark.parametrize("missing", ["server", "git", "harness"])
+def test_what_is_not_known_is_never_nothing_to_do(  # noqa: PLR0917 — fixtures and a table
+    repository: Path, baton: Baton, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, what: str, missing: str
+) -> None:
+    del repository
+    command = ["--", "true"]
+    if missing == "server":
+        monkeypatch.setenv("BATON_SERVER", "http://127.0.0.1:9")
+        monkeypatch.setenv("BATON_TOKEN", "bat_pat_x")
+    elif missing == "git":
+        (tmp_path / "bin").mkdir()
+        (tmp_path / "bin" / "true").symlink_to("/bin/true")
+        monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    else:
+        command = []
+        monkeypatch.setenv("PATH", "/nonexistent")
+
+    ran = baton("work", what, *command)
+
+    assert ran.code == Exit.OK, ran
+    assert "to take: unknown because" in ran.out
+    assert "nothing to take" not in ran.out
+    assert "would take" not in ran.out
+
+
+def test_status_shows_a_worker_that_is_gone_and_what_it_left_alone(repository: Path, baton: Baton) -> None:
+    del repository
+    baton.task("b")
+    assert baton("work", "--max", "1", "--", "false").code == Exit.OK
+
+    ran = baton("work", "--status", "--json", "--", "true")
+
+    assert ran.json["count"] == 1
+    (worker,) = ran.json["workers"]
+    assert (worker["state"], worker["stop_reason"], worker["dispatched"]) == ("stopped", "one run", 1)
+    assert worker["outcomes"]["failed"] == 1
+    assert [run["node_id"] for run in worker["recent"]] == ["task-a"]
+    assert [one["id"] for one in ran.json["outlook"]["skipped"]] == ["task-b"]
+    told = baton("work", "--status", "--", "true")
+    assert "0 of 1 slots in use; 1 begun: 1 failed" in told.out
+    assert "would take: task-a" in told.out

@@ -28,6 +28,7 @@ from batonpass.worker.dispatch.launch import Order
 from batonpass.worker.errors import LaunchRefused
 from batonpass.worker.graph import Item
 from batonpass.worker.journal import Ended, Journal, RunRecord, State, Stopped, timestamp
+from batonpass.worker.outlook import outlook
 from batonpass.worker.pace import INTERVAL_S, MAX_INTERVAL_S, Pace
 from batonpass.worker.proc import Graces
 from batonpass.worker.pulse import Pulse
@@ -282,6 +283,22 @@ def test_a_token_that_was_revoked_ends_the_worker_once_its_runs_are_over(box: Bo
 
     assert [record.pending_for for record in one.own] == ["unauthorized"], "the next start settles it"
     assert len(box.graph.done("next")) == 1
+
+
+@pytest.mark.parametrize("method", ["caller", "page"])
+@pytest.mark.parametrize("error", [Unauthorized("this token was revoked"), Unavailable("nobody answers")])
+def test_an_outlook_without_an_answer_is_unknown_and_changes_nothing(box: Box, method: str, error: BatonError) -> None:
+    box.graph.add_item("task-1")
+    worker = box.shift("true").worker
+    assert outlook(worker).lines() == ["would take: task-1"]
+    box.graph.failing[method] = failing_with(error)
+
+    found = outlook(worker)
+
+    assert found.lines() == [f"to take: unknown because {error.message}"]
+    assert (found.as_document()["known"], found.as_document()["unknown_because"]) == (False, error.message)
+    assert box.graph.done("next") == []
+    assert not box.home.exists()
 
 
 def test_what_cannot_be_launched_here_is_refused_at_the_start(box: Box) -> None:

@@ -373,7 +373,9 @@ class Shift:
             return "told to stop its runs"
         if self.worker.stopping.is_set():
             return "told to stop"
-        return "one round" if self.pace.once else f"{self.taken} runs"
+        if self.pace.once:
+            return "one round"
+        return "one run" if self.taken == 1 else f"{self.taken} runs"
 
     def _set_phase(self) -> None:
         if self.slots or self.adopted:
