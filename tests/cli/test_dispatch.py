@@ -342,6 +342,16 @@ def test_a_run_whose_supervisor_dies_is_settled_by_whoever_waits_for_it(served: 
     assert served.json("leases")["leases"] == []
 
 
+def test_a_signal_to_whoever_waits_stops_the_run(served: Baton) -> None:
+    script = f"cat > /dev/null; echo Half of it.; kill -INT {os.getpid()}; sleep 3600"
+
+    sent = served("dispatch", "task-a", "--wait", "--json", "--", "sh", "-c", script)
+
+    assert sent.code == Exit.INTERRUPTED
+    assert sent.json["run"]["stopped_for"] == "interrupted"
+    assert served.json("leases")["leases"] == []
+
+
 def test_a_lost_race_for_an_item_goes_on_to_the_next(served: Baton, monkeypatch: pytest.MonkeyPatch) -> None:
     served.task("b")
     config(served.home, dispatch={"repos": {"demo": str(Path.cwd())}})
