@@ -342,6 +342,24 @@ def test_a_run_whose_supervisor_dies_is_settled_by_whoever_waits_for_it(served: 
     assert served.json("leases")["leases"] == []
 
 
+def test_an_agent_program_that_its_owner_described_is_sent_off_by_its_name(
+    served: Baton, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "mill"
+    program.write_text('#!/bin/sh\ncat > /dev/null\necho "$@" > "$2"\n')
+    program.chmod(0o755)
+    described = {"command": "mill", "args": ["--to", "{report}", "--model", "{model}"], "report": "file"}
+    config(served.home, dispatch={"bin": {"mine": str(program)}, "harness": {"mine": described}})
+    monkeypatch.setenv("PATH", os.defpath)
+
+    sent = served("dispatch", "task-a", "--harness", "mine", "--model", "deep", "--wait", "--json")
+
+    assert sent.code == Exit.OK, sent
+    run = sent.json["run"]
+    assert (run["harness"], run["state"], run["terminal_state"]) == ("mine", "done", "reported")
+    assert "--model deep" in served.json("show", run["report_node_id"])["raw"]
+
+
 def test_a_signal_to_whoever_waits_stops_the_run(served: Baton) -> None:
     script = f"cat > /dev/null; echo Half of it.; kill -INT {os.getpid()}; sleep 3600"
 
