@@ -224,6 +224,20 @@ def test_a_command_line_that_makes_no_sense_is_refused(baton: Baton, argv: list[
     assert says in ran.err
 
 
+def test_a_folder_that_was_removed_is_no_place_to_start_from(
+    baton: Baton, repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+
+    ran = baton("dispatch", "task-a", "--dir", str(repo.folder), "--", "true")
+
+    assert ran.code == Exit.USAGE
+    assert "is not there any more; change to one that is" in ran.err
+
+
 def test_a_task_in_free_words_is_a_persons_to_send_off(served: Baton, repo: Repo) -> None:
     with served.as_agent("mill"):
         ran = served("dispatch", "look for dead code", "--", "true")

@@ -130,7 +130,7 @@ def dispatch(
     )
     wish = _about(wish, item, node=node, from_queue=from_queue)
     home = config.home_of(os.environ)
-    said = load(home, os.environ, Path.cwd())
+    said = load(home, os.environ, _standing())
     for warning in said.warnings:
         warn(f"warning: {warning}")
     settings = Settings(
@@ -155,6 +155,14 @@ def dispatch(
             return _show(preview.of(_told(next(plans)), sending), common)
         launcher = Launcher(sending.graph, settings, _now, starter)
         return _send(plans, launcher, client, wait=wait, common=common)
+
+
+def _standing() -> Path:
+    """Return the folder that the command was started in; `UsageError` when that was removed."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError as error:
+        raise UsageError("the folder you stand in is not there any more; change to one that is") from error
 
 
 def _about(wish: Wish, item: str | None, *, node: NodeId | None, from_queue: bool) -> Wish:
@@ -187,7 +195,7 @@ def _sending(
     if found.server is not None:
         with connected(common) as client:
             token = None if found.token is None else found.token.text
-            sending = Sending(client, ServerGraph(client), said, settings, Path.cwd(), configured_agent=agent)
+            sending = Sending(client, ServerGraph(client), said, settings, _standing(), configured_agent=agent)
             yield sending, client, ByProcess(server=client.server, token=token)
         return
     from batonpass.cli.local import agent_token, database_url, local_server, person_token
@@ -198,7 +206,7 @@ def _sending(
         own = agent or (None if its_agent.agent is None else AgentId(HolderId(its_agent.agent)))
         with server.client(speaks.token) as client:
             graph = ServerGraph(client)
-            sending = Sending(client, graph, said, settings, Path.cwd(), by_person=True, configured_agent=own)
+            sending = Sending(client, graph, said, settings, _standing(), by_person=True, configured_agent=own)
             yield sending, client, ByProcess(server=None, token=None)
 
 
