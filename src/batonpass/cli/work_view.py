@@ -90,7 +90,8 @@ def _worker(status: Status) -> list[str]:
         for one in status.active
     ]
     lines += [
-        f"  over: {one.node_id}, {one.terminal_state or one.state} (run {one.run_id[:8]})" for one in status.recent
+        f"  over: {one.node_id or 'no item'}, {one.terminal_state or one.state} (run {one.run_id[:8]})"
+        for one in status.recent
     ]
     if status.recent_total > len(status.recent):
         lines.append(f"  … {len(status.recent)} of {status.recent_total} runs; baton runs list has them all")

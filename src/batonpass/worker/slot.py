@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Final
 
 from batonpass.worker.dispatch import launch
@@ -38,7 +39,7 @@ class Slot:
         self._taken = taken
         self._order = order
         self._held = held
-        self.record: RunRecord = run.read()
+        self.record: RunRecord = replace(run.read(), node_id=taken.item.id)
         self.item = taken.item
         self.launching = True
         self.over = threading.Event()
