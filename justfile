@@ -56,6 +56,10 @@ check: lint types imports coverage
 soak *args:
     BATON_SOAK=whole pytest -s -p no:xdist tests/soak tests/races/test_tasks.py {{ args }}
 
+# Ten minutes of workers killed at random, on each database: every item comes to an end once; `BATON_SOAK_SEED=7 just chaos`
+chaos:
+    BATON_SOAK=whole BATON_SOAK_S=600 pytest -s -p no:xdist tests/soak/test_workers.py
+
 # Every agent program in every case, live, and the table of what was seen: some ten minutes; installs what is missing
 harness-all:
     python -m batonpass.testing.matrix docs/reference/harnesses-tried.md

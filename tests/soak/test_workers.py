@@ -1,7 +1,7 @@
 """A hundred items, six slots in two workers, and kill -9 for agent programs, supervisors and workers at random.
 
 Short in the suite, on SQLite; a minute on each database with ``BATON_SOAK=whole``. ``BATON_SOAK_SEED`` draws others,
-``BATON_SOAK_S`` says for how many seconds (600 are ten minutes).
+``BATON_SOAK_S`` says for how many seconds (`just chaos`: ten minutes).
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from signal import SIGKILL, SIGTERM, Signals
 from typing import Any, Final, Self
@@ -148,12 +149,15 @@ class Mill:
         return self.fleet.folder / "program"
 
     def play(self, *, seconds: float) -> None:
-        """Let the workers work for so long, and kill whom chance says, -9, all the while."""
+        """Let the workers work for so long, and kill whom chance says, -9, all the while.
+
+        On a machine so busy that by then one kind was not killed yet, or nothing written, it goes on, twice as long.
+        """
         chance = random.Random(self.seed)  # noqa: S311 — the same each time is what is wanted
         self.workers = [self._start() for _ in range(WORKERS)]
-        over = time.monotonic() + seconds
-        while (left := over - time.monotonic()) > 0:
-            time.sleep(min(left, chance.uniform(*PAUSE_S)))
+        began_s = time.monotonic()
+        while (lasted_s := time.monotonic() - began_s) < seconds or (lasted_s < 2 * seconds and not self._is_telling()):
+            time.sleep(chance.uniform(*PAUSE_S))
             (victim,) = chance.choices(list(VICTIMS), list(VICTIMS.values()))
             self._kill(victim, chance)
 
@@ -185,6 +189,10 @@ class Mill:
     def records(self) -> list[RunRecord]:
         """Return the records of all runs there were."""
         return [record for run in Journal(self.home).runs() if (record := run.readable()) is not None]
+
+    def _is_telling(self) -> bool:
+        """Whether each kind of process was killed, and some program's word landed."""
+        return self.kills.keys() == VICTIMS.keys() and any(line.get("status") == HTTPStatus.OK for line in self.told())
 
     def _start(self) -> subprocess.Popen[bytes]:
         self.starts += 1
