@@ -68,8 +68,9 @@ def test_an_unknown_policy_refuses_to_start_wherever_it_stands(place: Place, wor
     assert "work.accept" in str(raised.value)
 
 
-def test_a_refusal_lists_what_would_do(place: Place) -> None:
-    place.said(place.home, work={"accept": "readdy"})
+@pytest.mark.parametrize("said", ["readdy", "", ["ready"], None])
+def test_a_refusal_lists_what_would_do(place: Place, said: object) -> None:
+    place.said(place.home, work={"accept": said})
 
     with pytest.raises(ConfigError, match="one of ready, open"):
         place.load()

@@ -30,7 +30,7 @@ from batonpass.worker.graph import Item
 from batonpass.worker.journal import Ended, Journal, RunRecord, State, Stopped, timestamp
 from batonpass.worker.outlook import outlook
 from batonpass.worker.pace import INTERVAL_S, MAX_INTERVAL_S, Pace
-from batonpass.worker.proc import Graces
+from batonpass.worker.proc import Graces, Identity
 from batonpass.worker.pulse import Pulse
 from batonpass.worker.select import Kind, Skipped
 from batonpass.worker.settings import Settings
@@ -448,8 +448,8 @@ def test_a_run_of_a_dead_worker_counts_to_the_slots_until_it_is_over(box: Box) -
     box.graph.add_item("task-1")
     here = proc.identify_self()
     dead = replace(here, started=here.started + 1)
-    record = replace(_record(box), state=State.RUNNING, node_id=NodeId("task-0"), name="task-0", worker=dead)
-    with Journal(box.home).create(replace(record, runner=proc.identify(os.getppid()))) as run:
+    record = _running(box, worker=dead, worker_id="a-worker-that-died")
+    with Journal(box.home).create(record) as run:
         one = box.shift("true")
         one.step()
         assert [each.record.run_id for each in one.adopted] == [record.run_id]
@@ -463,6 +463,62 @@ def test_a_run_of_a_dead_worker_counts_to_the_slots_until_it_is_over(box: Box) -
     assert one.own[0].node_id == "task-1"
     assert record.run_id in [each.run_id for each in one.records], "it was settled, since nobody had it"
     box.drain(one)
+
+
+def test_a_run_that_a_person_dispatched_takes_no_slot_and_is_not_stopped(
+    box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[object] = []
+    monkeypatch.setattr(proc, "tell", lambda *words: told.append(words))
+    box.graph.add_item("task-1")
+    here = proc.identify_self()
+    with Journal(box.home).create(_running(box, worker=replace(here, started=here.started + 1))):
+        one = box.shift("true")
+        box.over(one, 1)
+        one.worker.interrupted.set()
+        box.drain(one)
+
+    assert [record.node_id for record in one.own] == ["task-1"]
+    assert one.adopted == []
+    assert told == []
+
+
+def test_one_question_at_a_time_waits_at_the_server(box: Box) -> None:
+    asked: queue.SimpleQueue[str] = queue.SimpleQueue()
+    waits: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def wait(after: str) -> str:
+        asked.put(after)
+        return waits.get(timeout=NEWS_S_MAX)
+
+    box.graph.waits = wait
+    one = box.shift("true", interval_s=2, max_interval_s=2)
+    for _ in range(3):
+        one.step()
+        box.now_s += 2
+
+    assert len(box.graph.done("page")) == 3
+    asked.get(timeout=NEWS_S_MAX)
+    assert asked.empty()
+    waits.put("1000")
+    one.worker.news.get(timeout=NEWS_S_MAX)
+    one.step()
+    asked.get(timeout=NEWS_S_MAX)
+    waits.put("2000")
+    box.drain(one)
+
+
+def _running(box: Box, *, worker: Identity, worker_id: str | None = None) -> RunRecord:
+    """Return the record of a run whose supervisor lives: here it is whoever started the test."""
+    return replace(
+        _record(box),
+        state=State.RUNNING,
+        node_id=NodeId("task-0"),
+        name="task-0",
+        worker=worker,
+        worker_id=worker_id,
+        runner=proc.identify(os.getppid()),
+    )
 
 
 def _record(box: Box) -> RunRecord:

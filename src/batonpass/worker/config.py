@@ -284,7 +284,7 @@ def _parsed(parse: Callable[[object, str], T], value: object, field: str, *, whe
 
 
 def _accept(value: object, field: str) -> Accept:
-    return parse_accept(_text(value, field), field=field)
+    return parse_accept(str(value), field=field)
 
 
 def _text(value: object, field: str) -> str:

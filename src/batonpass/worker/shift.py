@@ -188,13 +188,16 @@ class Shift:
         self._adopt()
 
     def _adopt(self) -> None:
-        """Take the runs of dead workers of this home, at this server, for ours."""
+        """Take the runs of dead workers of this home, at this server, for ours.
+
+        A run that a person dispatched had no worker: it takes no slot, and is not ours to stop.
+        """
         ours = {slot.record.run_id for slot in self.slots} | {one.record.run_id for one in self.adopted}
         for folder in self.worker.journal.unsettled():
             record = folder.readable()
             if record is None or record.run_id in ours or record.server != self.worker.graph.server:
                 continue
-            if record.worker is None or proc.is_alive(record.worker):
+            if record.worker_id is None or record.worker is None or proc.is_alive(record.worker):
                 continue
             if record.runner is not None and proc.is_alive(record.runner):
                 self.adopted.append(Adopted(folder, record))
@@ -288,9 +291,8 @@ class Shift:
         again = [skipped.until_s for skipped in self.choice.skipped if skipped.until_s is not None]
         again += filter(None, [self.worker.cooling.soonest_s()])
         self.next_look_s = min([self.next_look_s, *(max(one_s, now_s + GAP_S) for one_s in again)])
-        if not self.pace.once:
-            if self._watch is not None:
-                self._watch.forget()
+        if not self.pace.once and self._watch is None:
+            # One that still waits from an earlier position hears of everything that this one would.
             self._watch = Watch(self.worker, seq)
             self._watch.start()
 
