@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
+from batonpass.client.config import ConfigError
+from batonpass.core.errors import Invalid
 from batonpass.core.ids import NodeId, RunId
-from batonpass.worker import proc
-from batonpass.worker.errors import RunBusy, WorkerError
+from batonpass.worker import boxfile, proc
+from batonpass.worker.errors import LaunchRefused, RunBusy, WorkerError
+from batonpass.worker.harness import registry
+from batonpass.worker.harness.base import Harness
 from batonpass.worker.journal import Journal, RunFolder, RunRecord, State
 from batonpass.worker.mirror import Mirror
 from batonpass.worker.outcome import Settler, settle
@@ -50,7 +57,8 @@ def finish(settler: Settler, run: RunFolder, say: Callable[[str], None]) -> RunR
             if record.is_settled or _is_followed(record):
                 return None
             say(f"{record.name or record.run_id}: settling the run {record.run_id}, which was left")
-            settled = settle(settler, held, Crew(record.run_id, child=record.child))
+            knowing = replace(settler, adapter=partial(_adapter, settler.settings.home))
+            settled = settle(knowing, held, Crew(record.run_id, child=record.child))
             say(told(settled))
             return settled
     except RunBusy:
@@ -59,6 +67,14 @@ def finish(settler: Settler, run: RunFolder, say: Callable[[str], None]) -> RunR
         # One run that can't be settled keeps neither the others nor new work waiting.
         say(f"{run.path.name}: not settled: {error}")
         return None
+
+
+def _adapter(home: Path, name: str) -> Harness:
+    """Return what reads the output of `name`, which may be a harness that only the home describes."""
+    try:
+        return registry.harness(name, boxfile.read(home, {}).declared.get(name))
+    except (Invalid, ConfigError) as error:
+        raise LaunchRefused(str(error)) from error
 
 
 def _set_aside(worker: Worker, run: RunFolder) -> None:
