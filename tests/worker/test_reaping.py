@@ -9,10 +9,11 @@ from typing import Final
 
 import pytest
 
-from batonpass.core.ids import RunId, Sha
+from batonpass.core.ids import RunId
 from batonpass.core.outcome import Terminal
 from batonpass.testing.graph import AGENT, OWNER, MemoryGraph
 from batonpass.worker import journal
+from batonpass.worker.git import Sha
 from batonpass.worker.journal import Journal, RunRecord, State
 from batonpass.worker.outcome import Settler
 from batonpass.worker.reaping import take_up_item
