@@ -136,3 +136,10 @@ def test_asking_for_a_version_hands_over_no_token_of_ours(box: Box, tmp_path: Pa
     told = (tmp_path / "env").read_text().splitlines()
     assert told[-1] == "/"
     assert not [line for line in told if "bat_pat_x" in line or line.startswith("GH_TOKEN")]
+
+
+def test_what_is_nowhere_on_path_is_refused_in_these_words(tmp_path: Path) -> None:
+    box = Box(environ={"PATH": str(tmp_path)})
+
+    with pytest.raises(LaunchRefused, match=r"^codex: no codex on PATH; .* BATON_CODEX_CMD$"):
+        registry.resolve("codex", box)

@@ -110,9 +110,8 @@ def resolve(name: str, box: Box) -> Found:
     if found is None:
         told, source = _told(harness(name, box.declared.get(name)), box)
         way_out = _OVERRIDES.get(name, f"dispatch.bin.{name}")
-        raise LaunchRefused(
-            f"{name}: {told} ({source}) is no program on this box; install it, or name its binary with {way_out}"
-        )
+        missing = f"no {told} on PATH" if source == "PATH" else f"{told} ({source}) is no program on this box"
+        raise LaunchRefused(f"{name}: {missing}; install it, or name its binary with {way_out}")
     return found
 
 
