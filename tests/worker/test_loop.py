@@ -565,7 +565,7 @@ def test_a_worker_that_is_told_to_stop_before_the_child_starts_hands_back(
 
     def stop() -> None:
         worker.stopping.set()
-        assert box.supervisors.started[0].told_to_end.wait(20)
+        assert box.supervisors.started[0].called_off.wait(20)
 
     monkeypatch.setitem(points.armed, point, stop)
 
