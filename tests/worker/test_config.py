@@ -38,6 +38,7 @@ class Place:
 def place(tmp_path: Path) -> Place:
     for name in ("home", "checkout"):
         (tmp_path / name).mkdir()
+    (tmp_path / "checkout" / ".git").mkdir()
     return Place(tmp_path / "home", tmp_path / "checkout", {})
 
 
@@ -51,6 +52,22 @@ def test_the_nearest_word_counts_and_its_place_is_known(place: Place) -> None:
     assert place.load().accept == Sourced(Accept.OPEN, "BATON_WORK_ACCEPT")
     assert place.load(Flags(accept="ready")).accept == Sourced(Accept.READY, "--accept")
     assert place.load().concurrency == Sourced(4, str(home))
+
+
+def test_what_stands_above_a_checkout_is_not_its_word(place: Place) -> None:
+    place.said(place.checkout.parent, work={"accept": "open"})
+
+    assert place.load().accept == Sourced(Accept.READY, "default")
+
+
+def test_a_folder_in_no_checkout_is_looked_at_alone(place: Place, tmp_path: Path) -> None:
+    loose = tmp_path / "loose" / "deep"
+    loose.mkdir(parents=True)
+    for folder, concurrency in ((loose.parent, 7), (loose, 3)):
+        place.said(folder, work={"concurrency": concurrency})
+    loaded = config.under(Flags(), config.load(place.home, place.environ, loose))
+
+    assert loaded.concurrency == Sourced(3, str(loose / ".baton.json"))
 
 
 @pytest.mark.parametrize("word", ["readdy", "OPEN", " ready ", ""])

@@ -35,7 +35,7 @@ REPORT_ID: Final = NodeId("art-dispatch-report-1-0b101010")
 FINDING_ID: Final = NodeId("find-declined-1-0b101010")
 DECLINE: Final = "DECLINED: done already\n\nSee the log."
 LEFT: Final = ("nothing", "blanks", "report", "decline", "decline and commits", "error")
-LEASES: Final = ("held", "lost", "never ours")
+LEASES: Final = ("held", "lost", "borrowed")
 
 
 class Nobody(Crew):
@@ -90,7 +90,9 @@ def expected(cell: Cell) -> Verdict:
     if cell.left == "decline" and not cell.resolved:
         if cell.refused:
             return Verdict(Terminal.DECLINED, enforced=False)
-        return Verdict(Terminal.DECLINED, enforced=cell.judged, filed=FINDING_ID, released=holds, unreadied=holds)
+        return Verdict(
+            Terminal.DECLINED, enforced=cell.judged, filed=FINDING_ID, released=holds, unreadied=cell.lease != "lost"
+        )
     if has_text:
         if cell.refused:
             return Verdict(Terminal.FAILED, enforced=False)
@@ -189,8 +191,9 @@ def check(end: Over, cell: Cell) -> None:
         case "lost":
             end.graph.take_over(node)
             end.run.change(end.run.read(), lease_lost=True)
-        case "never ours":
-            end.run.change(end.run.read(), epoch=None)
+        case "borrowed":
+            record = end.run.read()
+            end.run.change(record, borrowed_epoch=record.epoch)
         case _:
             pass
 

@@ -233,10 +233,20 @@ class _Reader:
 
 
 def _layers(home: Path, folder: Path) -> Iterator[_Layer]:
-    checkout = next((path for parent in (folder, *folder.parents) if (path := parent / CHECKOUT_FILE).is_file()), None)
+    checkout = next((path for parent in _within_checkout(folder) if (path := parent / CHECKOUT_FILE).is_file()), None)
     if checkout is not None:
         yield _layer(checkout, is_checkout=True)
     yield _layer(home / client_config.CONFIG, is_checkout=False)
+
+
+def _within_checkout(folder: Path) -> Iterator[Path]:
+    """Yield `folder` and those above it, up to the top of its checkout; beyond, a file may be anybody's.
+
+    A folder that is in no checkout is looked at alone.
+    """
+    above = (folder, *folder.parents)
+    tops = [place for place, parent in enumerate(above) if (parent / ".git").exists()]
+    yield from above[: tops[0] + 1 if tops else 1]
 
 
 def _layer(path: Path, *, is_checkout: bool) -> _Layer:
