@@ -13,14 +13,19 @@ from batonpass.store import operations, queries
 from batonpass.store.open import sqlite_path
 
 
-def plan(url: str, name: str, params: Mapping[str, object]) -> list[str]:
-    """Return how a database carries a statement out; PostgreSQL as over tables too large to be read whole."""
+def plan(url: str, name: str, params: Mapping[str, object], *, sorts: bool = True) -> list[str]:
+    """Return how a database carries a statement out; PostgreSQL as over tables too large to be read whole.
+
+    Without `sorts` they are too large to be sorted, too.
+    """
     if url.startswith("sqlite"):
         with closing(sqlite3.connect(sqlite_path(url))) as file:
             text = queries.load("sqlite")[name].sql
             return [row[3] for row in file.execute(f"EXPLAIN QUERY PLAN {text}", params)]
     with psycopg.connect(url) as connection:
         connection.execute("SET enable_seqscan = off")
+        if not sorts:
+            connection.execute("SET enable_sort = off")
         text = queries.load("postgres")[name].sql
         return [row[0].strip() for row in connection.execute(f"EXPLAIN (COSTS OFF) {text}".encode(), params)]
 
@@ -71,3 +76,24 @@ def test_no_table_is_read_whole_and_no_index_is_made_for_the_occasion(
     if name.startswith("record"):  # by the letters that they go by there
         whole += tuple(f"SCAN {table}" for table in "filmr")
     assert [step for step in steps if step in whole or "Seq Scan" in step or "AUTOMATIC" in step] == []
+
+
+@pytest.mark.parametrize(
+    "name,index,params",
+    [
+        ("listed", "newest", {}),
+        ("listed_of_node", "node", {"node": "task-a", "agent": None, "state": None, "project": None}),
+        ("listed_of_agent", "agent", {"agent": "agent-a", "state": "done", "project": None}),
+        ("listed_in_state", "state", {"state": "running", "project": "mail"}),
+        ("listed_of_project", "project", {"project": "mail"}),
+    ],
+)
+def test_a_page_of_runs_is_read_in_the_order_of_an_index_and_nothing_is_sorted(
+    database_url: str, name: str, index: str, params: Mapping[str, object]
+) -> None:
+    operations.upgrade(database_url)
+
+    steps = plan(database_url, f"runs.{name}", {**params, "before": 9, "before_run": "run-a", "most": 51}, sorts=False)
+
+    assert f"runs_{index}" in str(steps)
+    assert [step for step in steps if "Sort" in step or "TEMP B-TREE" in step or "SCAN runs" in step] == []

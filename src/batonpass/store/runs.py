@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from batonpass.core.ids import AgentId, Fence, HolderId, Instant, NodeId, PersonId, RunId
 from batonpass.core.outcome import Terminal
 from batonpass.core.runs import LOG_BYTES_KEPT, Log, Piece, RunCopy, log_of
 from batonpass.core.values import value
-from batonpass.store.base import Reader, Row, Tx, q
+from batonpass.store.base import Reader, Row, Statement, Tx, q
+
+_LAST_MOMENT: Final = 2**63 - 1
+"""Behind every run: what a column of moments holds at most."""
 
 
 @value(frozen=True, slots=True)
@@ -55,20 +59,23 @@ async def get(tx: Reader, run: RunId) -> StoredRun | None:
 
 async def listed(tx: Reader, wanted: Wanted, *, before: tuple[int, str] | None, most: int) -> list[StoredRun]:
     """Return at most `most` runs, the newest first, behind a place in that order."""
-    at, run = before if before is not None else (None, "")
-    (rows,) = await tx.fetch(
-        q(
-            "runs.listed",
-            node=wanted.node,
-            project=wanted.project,
-            agent=wanted.agent,
-            state=wanted.state,
-            before=at,
-            before_run=run,
-            most=most,
-        )
-    )
+    at, run = before if before is not None else (_LAST_MOMENT, "")
+    (rows,) = await tx.fetch(_page(wanted, before=at, before_run=run, most=most))
     return [_stored(row) for row in rows]
+
+
+def _page(wanted: Wanted, **place: int | str) -> Statement:
+    """Return the statement that goes along what there are fewest runs of, and looks at the rest of them one by one."""
+    node, agent, state, project = wanted.node, wanted.agent, wanted.state, wanted.project
+    if node is not None:
+        return q("runs.listed_of_node", node=node, agent=agent, state=state, project=project, **place)
+    if agent is not None:
+        return q("runs.listed_of_agent", agent=agent, state=state, project=project, **place)
+    if state is not None:
+        return q("runs.listed_in_state", state=state, project=project, **place)
+    if project is not None:
+        return q("runs.listed_of_project", project=project, **place)
+    return q("runs.listed", **place)
 
 
 def put(tx: Tx, copy: RunCopy, record: str, *, owner: PersonId | None, counted: bool, now: Instant) -> None:

@@ -23,6 +23,8 @@ CREATE TABLE runs (
 CREATE INDEX runs_newest ON runs (first_seen, run);
 CREATE INDEX runs_node ON runs (node, first_seen, run);
 CREATE INDEX runs_agent ON runs (agent, first_seen, run);
+CREATE INDEX runs_state ON runs (state, first_seen, run);
+CREATE INDEX runs_project ON runs (project, first_seen, run);
 CREATE INDEX runs_last_seen ON runs (last_seen);
 
 -- Stretches of a run's log, from the byte `start` up to `until`; those that end too far before the last are removed.

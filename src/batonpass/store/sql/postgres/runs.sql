@@ -33,14 +33,54 @@ ON CONFLICT (run) DO UPDATE SET
 -- A copy came that changes nothing: the run was heard of all the same.
 UPDATE runs SET last_seen = greatest(last_seen, :now::bigint) WHERE run = :run;
 
--- name: listed(node, project, agent, state, before, before_run, most)
--- Runs of an item, a project, an agent, in a state, the newest first; before a place if one is given.
+-- name: listed(before, before_run, most)
+-- Runs, the newest first, before a place, which is behind every other for the first page.
 SELECT
     run, agent, owner, node, project, epoch, state, attempt, settled, terminal, termination, record, counted, first_seen, last_seen
 FROM runs
-WHERE (:node::text IS NULL OR node = :node::text) AND (:project::text IS NULL OR project = :project::text)
-  AND (:agent::text IS NULL OR agent = :agent::text) AND (:state::text IS NULL OR state = :state::text)
-  AND (:before::bigint IS NULL OR (first_seen, run) < (:before::bigint, :before_run::text))
+WHERE (first_seen, run) < (:before::bigint, :before_run::text)
+ORDER BY first_seen DESC, run DESC
+LIMIT :most::bigint;
+
+-- name: listed_of_node(node, agent, state, project, before, before_run, most)
+-- Those of an item; like the others below it goes along the one thing there is fewest of.
+SELECT
+    run, agent, owner, node, project, epoch, state, attempt, settled, terminal, termination, record, counted, first_seen, last_seen
+FROM runs
+WHERE node = :node::text AND (first_seen, run) < (:before::bigint, :before_run::text)
+  AND (:agent::text IS NULL OR agent = :agent::text)
+  AND (:state::text IS NULL OR state = :state::text)
+  AND (:project::text IS NULL OR project = :project::text)
+ORDER BY first_seen DESC, run DESC
+LIMIT :most::bigint;
+
+-- name: listed_of_agent(agent, state, project, before, before_run, most)
+-- Those of an agent.
+SELECT
+    run, agent, owner, node, project, epoch, state, attempt, settled, terminal, termination, record, counted, first_seen, last_seen
+FROM runs
+WHERE agent = :agent::text AND (first_seen, run) < (:before::bigint, :before_run::text)
+  AND (:state::text IS NULL OR state = :state::text)
+  AND (:project::text IS NULL OR project = :project::text)
+ORDER BY first_seen DESC, run DESC
+LIMIT :most::bigint;
+
+-- name: listed_in_state(state, project, before, before_run, most)
+-- Those in a state.
+SELECT
+    run, agent, owner, node, project, epoch, state, attempt, settled, terminal, termination, record, counted, first_seen, last_seen
+FROM runs
+WHERE state = :state::text AND (first_seen, run) < (:before::bigint, :before_run::text)
+  AND (:project::text IS NULL OR project = :project::text)
+ORDER BY first_seen DESC, run DESC
+LIMIT :most::bigint;
+
+-- name: listed_of_project(project, before, before_run, most)
+-- Those of a project.
+SELECT
+    run, agent, owner, node, project, epoch, state, attempt, settled, terminal, termination, record, counted, first_seen, last_seen
+FROM runs
+WHERE project = :project::text AND (first_seen, run) < (:before::bigint, :before_run::text)
 ORDER BY first_seen DESC, run DESC
 LIMIT :most::bigint;
 

@@ -33,14 +33,54 @@ ON CONFLICT (run) DO UPDATE SET
 -- A copy came that changes nothing: the run was heard of all the same.
 UPDATE runs SET last_seen = max(last_seen, :now) WHERE run = :run;
 
--- name: listed(node, project, agent, state, before, before_run, most)
--- Runs of an item, a project, an agent, in a state, the newest first; before a place if one is given.
+-- name: listed(before, before_run, most)
+-- Runs, the newest first, before a place, which is behind every other for the first page.
 SELECT
     run, agent, owner, node, project, epoch, state, attempt, settled, terminal, termination, record, counted, first_seen, last_seen
 FROM runs
-WHERE (:node IS NULL OR node = :node) AND (:project IS NULL OR project = :project)
-  AND (:agent IS NULL OR agent = :agent) AND (:state IS NULL OR state = :state)
-  AND (:before IS NULL OR (first_seen, run) < (:before, :before_run))
+WHERE (first_seen, run) < (:before, :before_run)
+ORDER BY first_seen DESC, run DESC
+LIMIT :most;
+
+-- name: listed_of_node(node, agent, state, project, before, before_run, most)
+-- Those of an item; like the others below it goes along the one thing there is fewest of.
+SELECT
+    run, agent, owner, node, project, epoch, state, attempt, settled, terminal, termination, record, counted, first_seen, last_seen
+FROM runs
+WHERE node = :node AND (first_seen, run) < (:before, :before_run)
+  AND (:agent IS NULL OR agent = :agent)
+  AND (:state IS NULL OR state = :state)
+  AND (:project IS NULL OR project = :project)
+ORDER BY first_seen DESC, run DESC
+LIMIT :most;
+
+-- name: listed_of_agent(agent, state, project, before, before_run, most)
+-- Those of an agent.
+SELECT
+    run, agent, owner, node, project, epoch, state, attempt, settled, terminal, termination, record, counted, first_seen, last_seen
+FROM runs
+WHERE agent = :agent AND (first_seen, run) < (:before, :before_run)
+  AND (:state IS NULL OR state = :state)
+  AND (:project IS NULL OR project = :project)
+ORDER BY first_seen DESC, run DESC
+LIMIT :most;
+
+-- name: listed_in_state(state, project, before, before_run, most)
+-- Those in a state.
+SELECT
+    run, agent, owner, node, project, epoch, state, attempt, settled, terminal, termination, record, counted, first_seen, last_seen
+FROM runs
+WHERE state = :state AND (first_seen, run) < (:before, :before_run)
+  AND (:project IS NULL OR project = :project)
+ORDER BY first_seen DESC, run DESC
+LIMIT :most;
+
+-- name: listed_of_project(project, before, before_run, most)
+-- Those of a project.
+SELECT
+    run, agent, owner, node, project, epoch, state, attempt, settled, terminal, termination, record, counted, first_seen, last_seen
+FROM runs
+WHERE project = :project AND (first_seen, run) < (:before, :before_run)
 ORDER BY first_seen DESC, run DESC
 LIMIT :most;
 
