@@ -83,8 +83,8 @@ def test_no_table_is_read_whole_and_no_index_is_made_for_the_occasion(
     [
         ("listed", "newest", {}),
         ("listed_of_node", "node", {"node": "task-a", "agent": None, "state": None, "project": None}),
-        ("listed_of_agent", "agent", {"agent": "agent-a", "state": "done", "project": None}),
-        ("listed_in_state", "state", {"state": "running", "project": "mail"}),
+        ("listed_of_agent", "agent", {"agent": "agent-a", "state": None, "project": None}),
+        ("listed_in_state", "state", {"state": "running", "project": None}),
         ("listed_of_project", "project", {"project": "mail"}),
     ],
 )
