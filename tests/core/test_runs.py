@@ -54,6 +54,11 @@ def test_a_run_may_learn_its_item_and_tenure() -> None:
     assert standing(copy(node_id=None, epoch=None), copy(), same=False) is Standing.UPDATED
 
 
+@pytest.mark.parametrize("unknown", ["node_id", "epoch"])
+def test_a_copy_from_before_the_run_had_its_item_or_tenure_is_an_older_one(unknown: str) -> None:
+    assert standing(copy(), copy(state="done", **{unknown: None}), same=False) is Standing.OLDER
+
+
 @pytest.mark.parametrize(
     "fields, counts",
     [

@@ -85,23 +85,32 @@ async def test_who_may_tell_of_a_run(server: InProcessServer, pat: str, mill: st
     assert (await server.ask("GET", f"{RUN}/log"))["text"] == "x"
 
 
-async def test_a_runs_own_token_tells_how_far_it_is_and_never_how_it_ended(server: InProcessServer, mill: str) -> None:
+async def test_a_run_tells_nothing_of_itself(server: InProcessServer, mill: str) -> None:
+    """A child that could would silence its log from a far offset on, or freeze its record with a late attempt."""
     await server.ask("POST", "/v1/nodes", {"nodes": [{"id": "task-a", "type": "task", "title": "A", "summary": "A"}]})
     lease = (await server.ask("POST", "/v1/nodes/task-a/claim", {"dispatch": "n1"}, token=mill))["lease"]
     wish = {"lease": {"node": "task-a", "epoch": lease["epoch"]}}
     run = (await server.ask("POST", "/v1/agents/agent-mill/token", wish, token=mill))["token"]
     own = record(epoch=lease["epoch"])
-    await server.ask("PUT", RUN, own, token=run)
-    await server.ask("PUT", "/v1/runs/other", record(), token=mill)
+    await server.ask("PUT", RUN, own, token=mill)
 
-    verdict = record(epoch=1, state="done", contract_pending=False, terminal_state="failed")
-    judged = await server.send("PUT", RUN, verdict, token=run)
-    other = await server.send("PUT", "/v1/runs/other", record(), token=run)
-    others_log = await server.send("POST", "/v1/runs/other/log", {"offset": 0, "text": "x"}, token=run)
-    await server.ask("POST", f"{RUN}/log", {"offset": 0, "text": "own"}, token=run)
+    judged = await server.send("PUT", RUN, record(epoch=lease["epoch"], attempt=10**6), token=run)
+    silenced = await server.send("POST", f"{RUN}/log", {"offset": 10**15, "text": "x"}, token=run)
+    await server.ask("POST", f"{RUN}/log", {"offset": 0, "text": "what it printed"}, token=mill)
 
-    assert [refused.status_code for refused in (judged, other, others_log)] == [403, 403, 403]
-    assert "does not judge itself" in judged.text
+    assert (judged.status_code, silenced.status_code) == (403, 403)
+    assert "tells nothing of itself" in judged.text
+    assert (await server.ask("GET", RUN))["record"] == own["record"]
+    assert (await server.ask("GET", f"{RUN}/log"))["text"] == "what it printed"
+
+
+async def test_a_run_never_gets_another_item_by_way_of_none(server: InProcessServer, mill: str) -> None:
+    await server.ask("PUT", RUN, record(epoch=1), token=mill)
+
+    dropped = await server.ask("PUT", RUN, record(node_id=None, epoch=None, state="done"), token=mill)
+
+    assert (dropped["status"], dropped["state"]) == ("older", "running")
+    assert (await server.ask("GET", RUN))["node_id"] == "task-a"
 
 
 async def test_a_record_that_is_too_long_is_refused_and_nothing_kept(server: InProcessServer, mill: str) -> None:

@@ -122,15 +122,19 @@ def parse_run(run: RunId, record: Mapping[str, object]) -> RunCopy:
 def standing(known: RunCopy | None, sent: RunCopy, *, same: bool) -> Standing:
     """Return what becomes of a copy that was sent, beside the one that is `known`; `same` says that they are equal.
 
-    `Invalid` when it is another run: one that another agent made, or that has had another item or tenure.
+    One that does not know yet what item or tenure the run has is an older one.
+    `Invalid` when it is another run: one that another agent made, or that has
+    another item or tenure.
     """
     if known is None:
         return Standing.CREATED
+    knows_less = False
     for field, before, now in (
         ("agent", known.agent, sent.agent),
         ("node_id", known.node, sent.node),
         ("epoch", known.epoch, sent.epoch),
     ):
+        knows_less |= before is not None and now is None
         if before is not None and now is not None and before != now:
             raise Invalid(
                 f"record.{field}: the run {known.id} has {before}, not {now}; a run never changes it",
@@ -138,7 +142,7 @@ def standing(known: RunCopy | None, sent: RunCopy, *, same: bool) -> Standing:
             )
     if same:
         return Standing.UNCHANGED
-    return Standing.OLDER if sent.place < known.place else Standing.UPDATED
+    return Standing.OLDER if knows_less or sent.place < known.place else Standing.UPDATED
 
 
 # --- logs ------------------------------------------------------------------------------------------------------------

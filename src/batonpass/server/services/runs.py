@@ -1,9 +1,9 @@
 """Runs of the whole fleet: copies of their records, the ends of their logs, and what counts against an item (D22, D39).
 
 Whoever made a run keeps its record; here is a copy for everybody else. A copy
-is written by the run's agent, the person it works for, or an admin. The run's
-own token may tell how far the run is, never how it ended: what a child says of
-itself is no verdict.
+is written by the run's agent, the person it works for, or an admin, and never
+under a run's own token: a child that may write what is known of it can silence
+its log, or claim to be further on than its supervisor says.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Runs:
         sent, text = law.parse_run(run, record), _text_of(record)
         counted = sent.counted
         changing = frozenset() if counted is None else frozenset({Resource(counted.resource)})
-        _require_no_verdict(caller.principal, sent)
+        _require_no_run(caller.principal)
         async with change(self._store, caller, onto=frozenset(), changing=changing) as made:
             if made.replayed is not None:
                 return made.replayed
@@ -77,6 +77,7 @@ class Runs:
     @retried
     async def put_log(self, caller: Caller, run: RunId, piece: Piece) -> wire.RunLogPutReply | Replayed:
         """Keep what of a stretch of a run's log is new; a stretch that leaves some out before it is kept as well."""
+        _require_no_run(caller.principal)
         async with change(self._store, caller, onto=frozenset()) as made:
             if made.replayed is not None:
                 return made.replayed
@@ -129,20 +130,16 @@ def _text_of(record: Mapping[str, Any]) -> str:
     return text
 
 
-def _require_no_verdict(principal: Principal, sent: RunCopy) -> None:
-    """Raise `Forbidden` when a run's own token tells of another run, or how its own has ended."""
-    if principal.run is None:
-        return
-    if sent.tenure != principal.run:
-        raise Forbidden(f"this token is for the run on {principal.run}; it writes no other run's record")
-    if sent.settled or sent.terminal is not None:
-        raise Forbidden("a run does not judge itself: how it ended is for its agent's own token to say")
+def _require_no_run(principal: Principal) -> None:
+    """Raise `Forbidden` under a run's own token."""
+    if principal.run is not None:
+        raise Forbidden(
+            "a run tells nothing of itself: its record and log are for its agent's own token, or its owner's, to send"
+        )
 
 
 async def _require_may_write(tx: Reader, principal: Principal, sent: RunCopy) -> PersonId | None:
     """Return whom the run's agent works for; `Forbidden` unless the caller is one of them, or an admin."""
-    if principal.run is not None and sent.tenure != principal.run:
-        raise Forbidden(f"this token is for the run on {principal.run}; it writes no other run's log")
     agent = await identity.get_agent(tx, sent.agent)
     if agent is None:
         raise Invalid(f"record.agent: there is no agent {sent.agent}", field="record.agent")
