@@ -80,7 +80,8 @@ async def test_no_row_that_is_kept_for_repetitions_has_a_secret_in_it(walk: Walk
 
 async def test_a_key_that_was_used_for_another_body_is_refused_at_every_door(walk: Walk) -> None:
     answers = {}
-    for door in (door for door in KEYED if door.kind is not None):
+    doors = [door for door in KEYED if door.body]  # a beat's is empty, and there is no other
+    for door in doors:
         assert (await keyed(walk, door)).status_code == door.status, door.name
         changed = {**door.body, next(iter(door.body)): _other(next(iter(door.body.values())))}
         with walk.unchanged():
@@ -89,7 +90,7 @@ async def test_a_key_that_was_used_for_another_body_is_refused_at_every_door(wal
         error = said if isinstance(said["error"], str) else said["error"]
         answers[door.name] = (answer.status_code, error.get("field"))
 
-    assert answers == {door.name: (door.invalid, "Idempotency-Key") for door in KEYED if door.kind is not None}
+    assert answers == {door.name: (door.invalid, "Idempotency-Key") for door in doors}
 
 
 def _other(value: object) -> object:
