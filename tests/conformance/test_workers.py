@@ -13,7 +13,7 @@ from batonpass.conformance import task
 from batonpass.conformance.client import Client
 from batonpass.conformance.grades import Grade, passes
 from batonpass.conformance.lines import LINES
-from batonpass.conformance.reference import Worker
+from batonpass.conformance.reference import Run, Worker
 from batonpass.conformance.workers import Job, Launch, grade_worker
 from batonpass.conformance.world import Server
 from batonpass.testing.broken_workers import BROKEN, Broken, UsesAPersonsToken
@@ -69,6 +69,23 @@ def test_a_worker_that_does_nothing_passes_no_line(own: Server) -> None:
 
     assert {each.grade for each in graded} == {Grade.NOT_SEEN}
     assert not passes(graded)
+
+
+class _EndsWithItsWork(Worker):
+    """Dies at the moment at which its work is over."""
+
+    def settle(self, node: str, text: str, run: str, *, code: int = 0) -> Run:
+        """Do nothing at all."""
+        del text, run, code
+        return self.refused(node)
+
+
+def test_a_worker_that_dies_with_its_work_passes_no_line_about_what_becomes_of_the_item(own: Server) -> None:
+    scenarios = ("resolves", "unjudgeable", "report-refused")
+    graded = grade_worker(own, inside(_EndsWithItsWork), scenarios=scenarios, numbers=_numbers)
+
+    about = {"verdict", "resolved-keeps", "unjudgeable-holds", "unjudgeable-says", "refused-holds"}
+    assert {each.id for each in graded if each.grade is Grade.PASS} & about == set()
 
 
 def test_no_token_gets_into_the_evidence(own: Server) -> None:

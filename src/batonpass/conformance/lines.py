@@ -178,9 +178,7 @@ def reads_back(seen: Seen) -> Ruling:
     if seen.end is None:
         return None
     for each in seen.settling:
-        if each.method == "GET" and each.path == f"/v1/nodes/{seen.target}" and each.ok:
-            return KEPT
-        if each.path == "/v1/nodes/batch" and each.ok:
+        if each is seen.read_back:
             return KEPT
         if each in seen.releases or each.path == "/v1/nodes":
             return Broken(f"acted on before {seen.target} had been read again", [seen.end, each])
@@ -196,24 +194,28 @@ def believes_the_graph(seen: Seen) -> Ruling:
         return Broken("the graph says resolved, and a report was filed as if it did not", filed[:1])
     if not seen.is_resolved and not filed:
         return Broken("nothing in the graph says that it is done, and no report was filed", [seen.end])
-    return KEPT
+    return KEPT if seen.read_back or filed else None
 
 
 def keeps_resolved(seen: Seen) -> Ruling:
     """Of a resolved item the lease is not given back: the edge stands as the record of who did it."""
     if seen.end is None or not seen.is_resolved:
         return None
-    return Broken("a resolved item was given back", seen.releases[:1]) if seen.releases else KEPT
+    if seen.releases:
+        return Broken("a resolved item was given back", seen.releases[:1])
+    return KEPT if seen.read_back else None
 
 
 def files_report(seen: Seen) -> Ruling:
-    """A report that resolves nothing becomes an artifact beside the item."""
+    """A report that resolves nothing becomes an artifact beside the item, with what the work said."""
     if seen.end is None:
         return None
-    if any(filing.node.get("type") == "artifact" and filing.relates_to(seen.target) for filing in seen.filings):
-        return KEPT
     sent = [filing.exchange for filing in seen.filings]
-    return Broken(f"no artifact with a relates-to edge to {seen.target} was sent", [seen.end, *sent])
+    found = [each for each in seen.filings if each.node.get("type") == "artifact" and each.relates_to(seen.target)]
+    if not found:
+        return Broken(f"no artifact with a relates-to edge to {seen.target} was sent", [seen.end, *sent])
+    head = seen.scenario.says.splitlines()[0]
+    return KEPT if head in str(found[0].node.get("body", "")) else Broken("the report lacks the work's words", sent)
 
 
 def fits(seen: Seen) -> Ruling:
@@ -258,7 +260,7 @@ def gives_back(seen: Seen) -> Ruling:
     """What is reported goes back into the pool."""
     if not any(filing.landed and filing.relates_to(seen.target) for filing in seen.filings):
         return None
-    if any(each.ok for each in seen.releases):
+    if seen.given_back:
         return KEPT
     return Broken("the report is in the graph, and the item was not given back", [seen.filings[-1].exchange])
 
@@ -269,14 +271,16 @@ def gives_back_silent(seen: Seen) -> Ruling:
         return None
     if seen.filings:
         return Broken("the work said nothing, and a report was filed", [seen.filings[0].exchange])
-    return KEPT if any(each.ok for each in seen.releases) else Broken("the item was not given back", [seen.end])
+    return KEPT if seen.given_back else Broken("the item was not given back", [seen.end])
 
 
 def holds_unjudgeable(seen: Seen) -> Ruling:
     """What can't be judged is not given back."""
     if seen.end is None:
         return None
-    return Broken("an item that no edge can resolve was given back", seen.releases[:1]) if seen.releases else KEPT
+    if seen.releases:
+        return Broken("an item that no edge can resolve was given back", seen.releases[:1])
+    return KEPT if seen.read_back else None
 
 
 def says_unverified(seen: Seen) -> Ruling:
@@ -325,7 +329,7 @@ def releases_decline_after(seen: Seen) -> Ruling:
     early = [each for each in [*stamps, *seen.releases] if not landed or each.asked < min(landed)]
     if early:
         return Broken("stamp or lease went, and no finding had been confirmed", early[:1])
-    return KEPT if seen.releases else Broken("the declined item was not given back", [seen.end])
+    return KEPT if seen.given_back else Broken("the declined item was not given back", [seen.end])
 
 
 def _asked_for(exchange: Exchange) -> Sequence[object]:
@@ -358,7 +362,7 @@ LINES: Final = (
     Line("verdict", "Resolved is what an edge in the graph says: no exit code and no word of the work's.", _STATES,
          ("resolves", "claims-victory"), believes_the_graph),
     Line("resolved-keeps", "A resolved item is not given back.", _STATES, ("resolves",), keeps_resolved),
-    Line("report-filed", "What is not resolved has its report filed as an artifact that relates to the item.",
+    Line("report-filed", "What is not resolved is reported: an artifact with the work's words that relates to the item.",
          _CHECKLIST, ("crashes", "race", "asks"), files_report),
     Line("report-size", "A long report is cut to what a node has room for.", "worker protocol, the report artifact",
          ("crashes",), fits),

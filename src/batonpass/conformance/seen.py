@@ -108,6 +108,23 @@ class Seen:
         paths = {f"/v1/nodes/{self.target}/release", f"/v1/nodes/{self.target}/reserve", "/v1/queue/release"}
         return tuple(each for each in self.calls if each.method == "POST" and each.path in paths)
 
+    @property
+    def given_back(self) -> bool:
+        """Whether the server took the item back: a park keeps it from everybody else."""
+        return any(each.ok and not each.path.endswith("/reserve") for each in self.releases)
+
+    @cached_property
+    def read_back(self) -> Exchange | None:
+        """Return when the item was read again once the work was over, None if it never was."""
+        return next((each for each in self.settling if each.ok and _reads(each, self.target)), None)
+
+
+def _reads(exchange: Exchange, node: str) -> bool:
+    """Whether `exchange` asks for `node` as it is, alone or among others."""
+    if exchange.path == "/v1/nodes/batch":
+        return isinstance(exchange.sent, dict) and node in (exchange.sent.get("ids") or ())
+    return (exchange.method, exchange.path) == ("GET", f"/v1/nodes/{node}")
+
 
 def leased(exchange: Exchange) -> Iterator[str]:
     """Yield the nodes that a granted call gave a lease on."""

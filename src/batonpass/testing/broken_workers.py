@@ -116,6 +116,16 @@ class ReadsNothingBack(Worker):
         return self.reported(node, text, run, summary="A report")
 
 
+class ReadsAnotherBack(Worker):
+    """Reads a batch in which the item is not."""
+
+    def settle(self, node: str, text: str, run: str, *, code: int = 0) -> Run:
+        """Settle, the wrong way."""
+        del code
+        self._client.post("/v1/nodes/batch", {"ids": [self._project]})
+        return self.reported(node, text, run, summary="A report")
+
+
 class TrustsTheExitCode(Worker):
     """Takes 0 for resolved."""
 
@@ -150,6 +160,15 @@ class FilesUnrelated(Worker):
         """Conclude a run with a report, the wrong way."""
         del text, run, summary
         return self.refused(node)
+
+
+class FilesNoWords(Worker):
+    """Files a report in which nothing stands of what the work said."""
+
+    def reported(self, node: str, text: str, run: str, *, summary: str) -> Run:
+        """Conclude a run with a report, the wrong way."""
+        del text, summary
+        return super().reported(node, "A run has ended.", run, summary="A run has ended.")
 
 
 class FilesWhole(Worker):
@@ -194,6 +213,14 @@ class KeepsReported(Worker):
     def release(self, node: str) -> bool:
         """Do nothing, and say that it is done."""
         return bool(node)
+
+
+class ParksReported(Worker):
+    """Files the report and parks the item, which keeps it from others for days."""
+
+    def release(self, node: str) -> bool:
+        """Park it, and say that it is handed back."""
+        return self._client.post(f"/v1/nodes/{node}/reserve").ok
 
 
 class ReleasesOnRefusal(Worker):
@@ -269,18 +296,22 @@ BROKEN: Final[tuple[tuple[str, Broken], ...]] = (
     ("prompt-item", Broken(NamesNoItem, ("crashes", "declines"))),
     ("session-project", Broken(NamesNoProject, ("asks",))),
     ("reads-back", Broken(ReadsNothingBack, ("crashes",))),
+    ("reads-back", Broken(ReadsAnotherBack, ("crashes",))),
     ("verdict", Broken(TrustsTheExitCode, ("resolves", "claims-victory"))),
     ("verdict", Broken(TrustsTheWords, ("resolves", "claims-victory"))),
     ("resolved-keeps", Broken(ReleasesResolved, ("resolves",))),
     ("report-filed", Broken(FilesUnrelated, ("crashes", "race"))),
+    ("report-filed", Broken(FilesNoWords, ("crashes", "race"))),
     ("report-size", Broken(FilesWhole, ("crashes",))),
     ("report-once", Broken(FilesTwice, ("claims-victory",))),
     ("report-once", Broken(ForbidsRepetition, ("claims-victory",))),
     ("report-first", Broken(ReleasesFirst, ("crashes",))),
     ("released", Broken(KeepsReported, ("crashes",))),
+    ("released", Broken(ParksReported, ("crashes",))),
     ("refused-holds", Broken(ReleasesOnRefusal, ("report-refused",))),
     ("refused-holds", Broken(ReleasesOnRefusal, ("report-rejected",))),
     ("silent-released", Broken(KeepsSilent, ("works-long",))),
+    ("silent-released", Broken(ParksReported, ("works-long",))),
     ("decline-filed", Broken(DeclinesByReport, ("declines",))),
     ("decline-clears", Broken(KeepsTheStamp, ("declines",))),
     ("decline-first", Broken(DeclinesAfterRelease, ("declines",))),
