@@ -362,7 +362,7 @@ LINES: Final = (
     Line("verdict", "Resolved is what an edge in the graph says: no exit code and no word of the work's.", _STATES,
          ("resolves", "claims-victory"), believes_the_graph),
     Line("resolved-keeps", "A resolved item is not given back.", _STATES, ("resolves",), keeps_resolved),
-    Line("report-filed", "What is not resolved is reported: an artifact with the work's words that relates to the item.",
+    Line("report-filed", "What is not resolved is reported: an artifact with the work's words, related to the item.",
          _CHECKLIST, ("crashes", "race", "asks"), files_report),
     Line("report-size", "A long report is cut to what a node has room for.", "worker protocol, the report artifact",
          ("crashes",), fits),
