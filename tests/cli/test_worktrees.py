@@ -133,3 +133,22 @@ def test_a_place_no_run_has_is_shown_as_it_is(baton: Baton) -> None:
     assert "what stands there is no folder; no run on record has it" in shown
     assert "\x1b" not in shown
     assert listed(baton)["worktrees"][0]["run_id"] is None
+
+
+@pytest.mark.parametrize("whose", ["the repository's own", "another's"])
+def test_only_a_repositorys_own_settings_say_what_is_made_anew_in_its_worktrees(
+    left: Left, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whose: str
+) -> None:
+    (left.tree.path / "notes.txt").unlink()
+    exclude = left.repo.folder / ".git/info/exclude"
+    exclude.write_text("secrets.env\n.baton.json\n")
+    (left.tree.path / "secrets.env").write_text("KEY=1")
+    other = make_repo(tmp_path / "other", person_environment(Path(os.environ["HOME"])))
+    settled_by = left.repo.folder if whose == "the repository's own" else other.folder
+    (settled_by / ".baton.json").write_text('{"worktree": {"disposable": ["*"]}}')
+    monkeypatch.chdir(other.folder)
+
+    told = left.baton.json("worktrees", "gc")
+
+    assert told["removed"] == (whose == "the repository's own")
+    assert (left.tree.path / "secrets.env").exists() == (whose == "another's")

@@ -12,7 +12,7 @@ import pytest
 from batonpass.client.config import ConfigError
 from batonpass.core.queue import Accept
 from batonpass.worker import config
-from batonpass.worker.config import Config, Flags, Sourced
+from batonpass.worker.config import CHECKOUT_FILE, Config, Flags, Sourced, disposable_in
 
 
 @dataclass
@@ -188,3 +188,11 @@ def test_a_duration_on_the_command_line_is_bounded_like_one_in_a_file(place: Pla
         place.load(Flags(interval=timedelta(seconds=0.5)))
     with pytest.raises(ConfigError, match="--concurrency"):
         place.load(Flags(concurrency=1001))
+
+
+def test_of_a_repository_whose_settings_cannot_be_read_nothing_counts_as_made_anew(tmp_path: Path) -> None:
+    (tmp_path / CHECKOUT_FILE).write_text("{")
+
+    assert disposable_in(tmp_path / "home", tmp_path) == ()
+    (tmp_path / CHECKOUT_FILE).write_text('{"worktree": {"disposable": ["build"]}}')
+    assert disposable_in(tmp_path / "home", tmp_path) == ("build",)

@@ -41,7 +41,7 @@ from batonpass.core import reports
 from batonpass.core.errors import NotFound
 from batonpass.core.ids import NodeId
 from batonpass.worker import runs
-from batonpass.worker.config import load
+from batonpass.worker.config import disposable_in, load
 from batonpass.worker.journal import HeldRun, Journal, RunFolder, RunRecord, as_json
 from batonpass.worker.outcome import Settler, settle
 from batonpass.worker.proc import Crew
@@ -387,7 +387,7 @@ def _report_of(folder: RunFolder) -> str:
 
 def _end(folder: RunFolder, *, patience: timedelta, common: Common) -> RunRecord:
     home = config.home_of(os.environ)
-    disposable = load(home, os.environ, Path.cwd()).disposable.value
+    disposable = disposable_in(home, Path(folder.read().repository))
     settings = Settings(home=home, inherited=dict(os.environ), disposable=disposable)
 
     def settle_here(held: HeldRun, crew: Crew) -> RunRecord:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +17,7 @@ from batonpass.cli.options import COMMON, Common, Flag
 from batonpass.cli.render import Column, clean, print_json, print_table, say, span
 from batonpass.client import config
 from batonpass.worker import gc
-from batonpass.worker.config import load
+from batonpass.worker.config import disposable_in
 from batonpass.worker.gc import Collected, Collector, Kind, Tree
 from batonpass.worker.git import HEADS
 from batonpass.worker.server_graph import ServerGraph
@@ -80,8 +81,7 @@ def gc_(*, dry_run: Flag = False, common: Common = COMMON) -> None:
     trees = gc.survey(_home(), os.environ)
     everything = (*trees, *gc.branches(_home(), os.environ, beside=trees))
     with connected(common) as client:
-        disposable = load(_home(), os.environ, Path.cwd()).disposable.value
-        collector = Collector(ServerGraph(client), _home(), os.environ, disposable)
+        collector = Collector(ServerGraph(client), _home(), os.environ, partial(disposable_in, _home()))
         found = gc.collect(collector, everything, dry_run=dry_run)
     if common.json:
         print_json(msgspec.json.encode(_collected(found, dry_run=dry_run)))

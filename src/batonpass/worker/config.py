@@ -187,6 +187,18 @@ def load(home: Path, environ: Mapping[str, str], folder: Path) -> Config:
     )
 
 
+def disposable_in(home: Path, repository: Path) -> tuple[str, ...]:
+    """Return what tools make anew in worktrees of `repository`, as it or this box says; nothing if that can't be read.
+
+    A worker also settles runs on other repositories than the one it stands in,
+    and that one has no say in what may be deleted of theirs.
+    """
+    try:
+        return load(home, {}, repository).disposable.value
+    except ConfigError:
+        return ()
+
+
 @dataclass(frozen=True, slots=True)
 class _Layer:
     """One file's keys, written whole as in ``work.accept``, as far as they count there."""

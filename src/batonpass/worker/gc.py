@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -102,12 +102,15 @@ class Collected:
 
 @dataclass(frozen=True, slots=True)
 class Collector:
-    """What a collection works with: the server to ask, where runs and worktrees are, and what tools make anew."""
+    """What a collection works with: the server to ask, and where runs and worktrees are.
+
+    `disposable` says what tools make anew in worktrees of a repository.
+    """
 
     graph: Graph
     home: Path
     inherited: Mapping[str, str]
-    disposable: tuple[str, ...] = worktree.DISPOSABLE
+    disposable: Callable[[Path], Sequence[str]] = lambda _: worktree.DISPOSABLE
 
 
 def survey(home: Path, inherited: Mapping[str, str]) -> tuple[Tree, ...]:
@@ -154,7 +157,8 @@ class _End:
     def __init__(self, collector: Collector, tree: Tree, caller: Caller, locks: ExitStack) -> None:
         self._graph = collector.graph
         self._inherited = collector.inherited
-        self._disposable = collector.disposable
+        self._disposable_in = collector.disposable
+        self._disposable: Sequence[str] = ()
         self._tree = tree
         self._caller = caller
         self._locks = locks
@@ -195,6 +199,7 @@ class _End:
         assert self._held is not None
         record = self._held.read()
         self._worktree = worktree.of_run(record, self._inherited)
+        self._disposable = self._disposable_in(Path(record.repository))
         if not record.is_settled:
             return ("its run is not settled; the next worker settles it",)
         if reasons := self._reasons_elsewhere(record):

@@ -12,6 +12,7 @@ from batonpass.client.config import ConfigError
 from batonpass.core.errors import Invalid
 from batonpass.core.ids import NodeId, RunId
 from batonpass.worker import boxfile, proc
+from batonpass.worker.config import disposable_in
 from batonpass.worker.errors import LaunchRefused, RunBusy, WorkerError
 from batonpass.worker.harness import registry
 from batonpass.worker.harness.base import Harness
@@ -57,7 +58,7 @@ def finish(settler: Settler, run: RunFolder, say: Callable[[str], None]) -> RunR
             if record.is_settled or _is_followed(record):
                 return None
             say(f"{record.name or record.run_id}: settling the run {record.run_id}, which was left")
-            knowing = replace(settler, adapter=partial(_adapter, settler.settings.home))
+            knowing = _knowing(settler, record)
             settled = settle(knowing, held, Crew(record.run_id, child=record.child))
             say(told(settled))
             return settled
@@ -67,6 +68,13 @@ def finish(settler: Settler, run: RunFolder, say: Callable[[str], None]) -> RunR
         # One run that can't be settled keeps neither the others nor new work waiting.
         say(f"{run.path.name}: not settled: {error}")
         return None
+
+
+def _knowing(settler: Settler, record: RunRecord) -> Settler:
+    """Return what settles a run that another worker may have begun: by that run's harness and repository."""
+    home = settler.settings.home
+    disposable = disposable_in(home, Path(record.repository))
+    return replace(settler, settings=replace(settler.settings, disposable=disposable), adapter=partial(_adapter, home))
 
 
 def _adapter(home: Path, name: str) -> Harness:
