@@ -151,6 +151,16 @@ def test_a_worktree_nothing_was_done_in_goes_with_its_branch(repo: Repo, made: W
     assert not git.has_ref(repo.checkout, BRANCH)
 
 
+def test_a_branch_that_somebody_stands_on_elsewhere_is_left_to_them(repo: Repo, made: Worktree, tmp_path: Path) -> None:
+    elsewhere = tmp_path / made.path.name  # a folder's name proves nothing
+    short = made.branch.removeprefix(git.HEADS)
+    repo.git("worktree", "add", "--quiet", "--force", str(elsewhere), short)
+
+    assert worktree.remove(made) == ()
+    assert not made.path.exists()
+    assert git.commit_of(repo.checkout, made.branch) == made.base
+
+
 def test_removing_twice_is_harmless(made: Worktree) -> None:
     assert worktree.remove(made) == ()
     assert worktree.remove(made) == ()

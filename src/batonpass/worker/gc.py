@@ -373,9 +373,8 @@ def _end_branch(tree: Worktree, *, dry_run: bool) -> str | None:
 
 
 def _branch_stays(tree: Worktree, tip: Sha) -> str | None:
-    standing = [listed.path for listed in git.worktrees(tree.repository) if listed.ref == tree.branch]
-    if others := [str(path) for path in standing if path.name != tree.path.name]:
-        return f"it is checked out in {', '.join(others)}"
+    if others := worktree.stood_on_by_others(tree):
+        return f"it is checked out in {', '.join(map(str, others))}"
     if all(ref.startswith(OURS) for ref in git.refs_with(tree.repository, tip)):
         return "it has commits that no other branch has"
     return None

@@ -145,7 +145,7 @@ def remove(worktree: Worktree, *, disposable: Sequence[str] = DISPOSABLE) -> tup
 
     Commits stay on the branch; those that no branch holds are kept under
     ``refs/baton/kept/<folder>/`` first. A branch that nothing was committed to
-    goes with its folder. Safe to repeat after a crash at any point.
+    goes with its folder, unless somebody else stands on it. Safe to repeat after a crash at any point.
     """
     if reasons := put_aside(worktree, disposable=disposable):
         return reasons
@@ -203,6 +203,13 @@ def pin(worktree: Worktree, inside: Checkout) -> None:
         git.create_ref(worktree.repository, name, commit)
 
 
+def stood_on_by_others(worktree: Worktree) -> tuple[Path, ...]:
+    """Return the other worktrees that have the run's branch checked out: without it they would stand on nothing."""
+    own = {os.path.realpath(path) for path in (worktree.path, _aside(worktree))}
+    listed = git.worktrees(worktree.repository)
+    return tuple(each.path for each in listed if each.ref == worktree.branch and os.path.realpath(each.path) not in own)
+
+
 def _move_checked(worktree: Worktree, disposable: Sequence[str]) -> tuple[str, ...]:
     repository, aside = worktree.repository, _aside(worktree)
     reach("gc.judged")
@@ -256,12 +263,13 @@ def _take_back(worktree: Worktree) -> None:
 
 
 def _drop_untouched_branch(worktree: Worktree) -> tuple[str, ...]:
-    if git.commit_of(worktree.repository, worktree.branch) != worktree.base:
-        return ()
-    with suppress(GitFailed):
-        git.delete_ref(worktree.repository, worktree.branch, expected=worktree.base)
-        return ()
-    return (f"the branch {worktree.branch} could not be deleted",)
+    try:
+        tip = git.commit_of(worktree.repository, worktree.branch)
+        if tip == worktree.base and not stood_on_by_others(worktree):
+            git.delete_ref(worktree.repository, worktree.branch, expected=worktree.base)
+    except WorkerError as error:
+        return (f"the branch {worktree.branch} could not be deleted: {error.message}",)
+    return ()
 
 
 def _is_disposable(path: str, disposable: Sequence[str]) -> bool:
