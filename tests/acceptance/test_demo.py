@@ -47,7 +47,7 @@ STEPS: Final = (
     r"Two workers start at the same moment",
     r"✓ agent-worker-. holds task-describe-\w+ at epoch 1",
     r"✓ agent-worker-. holds task-describe-\w+ at epoch 1",
-    r"worker-1 is killed with -9 in the middle of task-describe-\w+",
+    r"worker-1 and the supervisor of its run are killed with -9 in the middle of task-describe-\w+",
     r"worker-2's agent goes on with task-describe-\w+",
     r"✓ the run reads resolved, because art-done-describe-\w+-1 resolves task-describe-\w+",
     r"The lease on task-describe-\w+ lapses",

@@ -112,11 +112,12 @@ def test_a_server_elsewhere_is_told_of_what_stays_there_and_its_clock_is_left_al
 
 
 def test_a_server_elsewhere_is_tried_with_an_admins_token_or_not_at_all(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("BATON_TOKEN", raising=False)
+    monkeypatch.setenv("BATON_HOME", str(tmp_path))
 
     code, _, err = run(capsys, "server", "--url", "http://127.0.0.1:9")
 
     assert code == 2
-    assert "--token" in err
+    assert "set BATON_TOKEN to an admin's" in err

@@ -20,10 +20,11 @@ END_S_MAX: Final = 40.0
 
 LOADED: Final = """
 import sys
+before = set(sys.modules)  # whoever measures coverage has loaded some
 from batonpass.cli.main import _start_fast
 _start_fast()
 import batonpass.cli.supervise
-print(*sorted({name.partition(".")[0] for name in sys.modules}))
+print(*sorted({name.partition(".")[0] for name in set(sys.modules) - before}))
 """
 NOT_YET: Final = {
     "cyclopts",

@@ -80,7 +80,19 @@ def fill(url: str) -> None:
         for n, node in enumerate(ids)
     ]
     items = [
-        (node, "task", f"p{n % 20}", 0, 0, BORN, n % 3 * ranking.PACES, n, ranking.NEVER, n % 500 == 0)
+        # Were all of one type, either index would do, and which is taken would be a matter of the sample.
+        (
+            node,
+            "task" if n % 7 == 0 else "issue",
+            f"p{n % 20}",
+            0,
+            0,
+            BORN,
+            n % 3 * ranking.PACES,
+            n,
+            ranking.NEVER,
+            n % 500 == 0,
+        )
         for n, node in enumerate(ids)
     ]
     edges = [(one, "blocks", other, True, BORN) for one, other in itertools.pairwise(ids)]

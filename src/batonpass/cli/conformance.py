@@ -26,6 +26,7 @@ from cyclopts import App, Parameter
 from batonpass.cli.exits import Exit, UsageError
 from batonpass.cli.options import Duration, Flag
 from batonpass.cli.render import Column, clean, print_json, print_table, say, warn
+from batonpass.client import config
 from batonpass.conformance.grades import Grade, Graded, passes
 from batonpass.conformance.lines import LINES
 from batonpass.conformance.servers import Tried, grade_server, requirements
@@ -95,7 +96,6 @@ def worker(
 def server(
     *,
     url: str | None = None,
-    token: str | None = None,
     only: Only = None,
     list_: Annotated[bool, Parameter(name="--list", negative=(), show_default=False)] = False,
     json: Flag = False,
@@ -111,8 +111,7 @@ def server(
     Exit code 0 only if every requirement passes.
 
     Args:
-        url: the address of the server.
-        token: an admin's token there; otherwise BATON_TOKEN.
+        url: the address of the server; BATON_TOKEN, or the token saved for it, is an admin's there.
         only: grade this requirement alone; may be given several times.
         list_: list the requirements, and grade nothing.
         json: print one JSON document, with the requests that show what is wrong.
@@ -125,11 +124,11 @@ def server(
     if url is None:
         with _own_server(moves=True) as own:
             return _report(grade_server(own, only=wanted, numbers=itertools.count(1), say=_tell), json=json)
-    secret = token or os.environ.get("BATON_TOKEN")
-    if not secret:
-        raise UsageError("say --token, or set BATON_TOKEN: an admin's token of that server")
+    found = config.load(os.environ, server=url)
+    if found.token is None:
+        raise UsageError("there is no token for that server: set BATON_TOKEN to an admin's, or baton token save")
     first = int(time.time())
-    graded = grade_server(Server(url, secret), only=wanted, numbers=itertools.count(first), say=_tell)
+    graded = grade_server(Server(url, found.token.text), only=wanted, numbers=itertools.count(first), say=_tell)
     warn(f"left on {url}: people, agents, nodes and classes whose names carry a number from {first} on")
     return _report(graded, json=json)
 

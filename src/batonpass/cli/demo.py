@@ -37,7 +37,8 @@ from batonpass.wire.nodes import NodeReply
 from batonpass.wire.policy import PolicyRequest
 from batonpass.worker import environment, git, proc
 from batonpass.worker.errors import WorkerError
-from batonpass.worker.proc import Child, Graces
+from batonpass.worker.journal import Journal
+from batonpass.worker.proc import Child, Graces, Identity
 
 PROJECT: Final = "demo"
 LEASE_MS: Final = 4_000
@@ -296,11 +297,22 @@ def _two_workers_race(stage: Stage, cast: Cast) -> dict[str, NodeId]:
 
 def _one_is_killed(stage: Stage, node: NodeId) -> None:
     worker = stage.children["worker-1.1"]
-    stage.tell(f"worker-1 is killed with -9 in the middle of {node}; its agent lives on and knows nothing of it")
-    os.kill(worker.identity.pid, signal.SIGKILL)
+    stage.tell(f"worker-1 and the supervisor of its run are killed with -9 in the middle of {node}; its agent lives on")
+    supervisor = _supervisor(stage, "box-worker-1")
+    for one in (supervisor, worker.identity):
+        os.kill(one.pid, signal.SIGKILL)
     ended = stage.wait("worker-1 is dead", lambda: worker.wait(0))
     _require(ended.signal == "SIGKILL", f"worker-1 ended with {ended}")
+    stage.wait("the supervisor is dead", lambda: not proc.is_alive(supervisor) or None)
     stage.found("nobody renews that lease any more, and nobody has to tell the server")
+
+
+def _supervisor(stage: Stage, home: str) -> Identity:
+    """Return the process that keeps the lease of the run that was begun on the box `home`."""
+    runners = [run.read().runner for run in Journal(stage.folder / home).unsettled()]
+    if len(runners) != 1 or runners[0] is None:
+        raise NotAsTold(f"{home} should have one run with a supervisor, but there is {runners}")
+    return runners[0]
 
 
 def _the_other_finishes(stage: Stage, cast: Cast, node: NodeId) -> None:
@@ -407,9 +419,15 @@ def _lapsed(cast: Cast, node: NodeId) -> bool | None:
     return any(row.lease.node_id == node for row in lapsed) or None
 
 
+class _Printed(msgspec.Struct):
+    """What of a worker's JSON the demo reads."""
+
+    run: dict[str, object] | None
+
+
 def _record(stage: Stage, name: str) -> dict[str, object]:
     """Return the record of the run a worker has printed."""
-    run = msgspec.json.decode(stage.out(name), type=dict[str, dict[str, object] | None])["run"]
+    run = msgspec.json.decode(stage.out(name), type=_Printed).run
     if run is None:
         raise NotAsTold(f"{name} found nothing to do; its words are in {name}.err")
     return run
