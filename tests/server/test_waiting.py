@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from batonpass.core.feed import StoredEvent
 from batonpass.server.services.change import Caller
 from batonpass.server.services.choosing import Choice, Wish
-from batonpass.server.services.lines import BATONS_MAX, MISSES_MAX
+from batonpass.server.services.lines import BATONS_MAX, HELD_ON, MISSES_MAX, Line
 from batonpass.server.services.queue import Queue
 from batonpass.testing.callers import calling
 from batonpass.testing.clock import ManualClock
@@ -178,7 +180,16 @@ async def test_an_event_wakes_as_many_as_it_feeds_in_the_order_in_which_they_cam
             if tries >= AGENTS * EACH:
                 all_tried.set()
 
+    rounds = 0
+    hear = Line.hear
+
+    def heard(self: Line[Choice], rows: Sequence[StoredEvent] = ()) -> None:
+        nonlocal rounds
+        rounds += not rows or not all(row.kind in HELD_ON for row in rows)
+        hear(self, rows)
+
     monkeypatch.setattr(Queue, "next", counted)
+    monkeypatch.setattr(Line, "hear", heard)
     tokens = [await server.add_agent(f"mill-{n}", standing=True) for n in range(AGENTS)]
     waiting = []
     for n in range(AGENTS * EACH):
@@ -190,7 +201,7 @@ async def test_an_event_wakes_as_many_as_it_feeds_in_the_order_in_which_they_cam
 
     served: list[int] = []
     for batch in range(AGENTS * EACH // BATCH):
-        before = tries
+        before, rounds = tries, 0
         await put(server, *(f"task-{batch}-{n}" for n in range(BATCH)))
         done: set[int] = set(served)
         while len(done) < len(served) + BATCH:
@@ -198,7 +209,8 @@ async def test_an_event_wakes_as_many_as_it_feeds_in_the_order_in_which_they_cam
             done = {n for n, task in enumerate(waiting) if task.done()}
         fed = sorted(done - set(served))
         assert fed[-1] < len(served) + BATCH + BATONS_MAX, "those who came first, but for who was just trying"
-        assert tries - before <= BATCH + 3 * BATONS_MAX, "and hardly anybody else has tried"
+        # Once for each time that the line was told of it, which is once unless the feed came in pieces, and once later.
+        assert tries - before <= BATCH + (rounds + 1) * BATONS_MAX, "and hardly anybody else has tried"
         served += fed
 
     items = [(await task)["item"]["id"] for task in waiting]
