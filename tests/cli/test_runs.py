@@ -25,8 +25,8 @@ from batonpass.testing.commands import BATON, Baton
 from batonpass.testing.repos import make_repo, person_environment
 from batonpass.testing.runs import BEGAN, RUN, put_run, run_record, settled
 from batonpass.worker import journal, proc
+from batonpass.worker.crew import Identity, identify_self, is_alive
 from batonpass.worker.journal import HeldRun, RunFolder, State
-from batonpass.worker.proc import Identity
 
 Spawn = Callable[..., subprocess.CompletedProcess[str]]
 GONE = Identity(1, 1, "another boot")
@@ -236,7 +236,7 @@ def test_a_run_that_was_not_started_has_no_log(baton: Baton) -> None:
 
 
 def test_a_log_is_followed_until_its_run_is_over(baton: Baton) -> None:
-    folder = put_run(baton.home, run_record(state=State.RUNNING, runner=proc.identify_self()))
+    folder = put_run(baton.home, run_record(state=State.RUNNING, runner=identify_self()))
     folder.log.write_bytes(b"one\n")
     argv = [str(BATON), "runs", "log", RUN, "--follow", "--tail", "1"]
     with folder.locked() as held, subprocess.Popen(argv, stdout=subprocess.PIPE) as reader:
@@ -328,7 +328,7 @@ def test_a_run_that_was_left_is_stopped_judged_and_its_lease_given_back(baton: B
     said = baton.ok("runs", "kill", RUN[:4]).out
 
     assert said == "task-a: vanished, reported\n"
-    assert not proc.is_alive(child)
+    assert not is_alive(child)
     record = left.read()
     assert (record.terminal_state, record.terminal_enforced, record.is_settled) == (Terminal.REPORTED, True, True)
     assert baton.json("leases")["leases"] == []
@@ -356,7 +356,7 @@ def test_a_supervisor_that_is_asked_stops_its_child_settles_and_ends(
         assert worker.wait(20) == Exit.INTERRUPTED
     assert (told["state"], told["in_hands_of"]) == ("running", "supervisor")
     assert said == "task-b: failed, reported\n"
-    assert not proc.is_alive(child)
+    assert not is_alive(child)
     (after,) = baton.json("runs")["runs"]
     assert (after["stopped_for"], after["in_hands_of"], after["contract_pending"]) == ("interrupted", None, False)
     assert baton.json("leases")["leases"] == []
@@ -368,7 +368,7 @@ def test_a_run_that_cannot_be_judged_now_is_stopped_and_stays_pending(baton: Bat
 
     ran = baton("runs", "kill", RUN, "--server", "http://127.0.0.1:9")
 
-    assert not proc.is_alive(child), "stopped whatever the server says"
+    assert not is_alive(child), "stopped whatever the server says"
     assert ran.code in {Exit.NOT_ALLOWED, Exit.UNREACHABLE}
     assert not left.read().is_settled
     assert len(baton.json("leases")["leases"]) == 1

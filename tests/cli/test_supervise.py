@@ -13,8 +13,8 @@ from batonpass.cli.exits import Exit
 from batonpass.core.outcome import Terminal
 from batonpass.testing.commands import BATON, Baton
 from batonpass.testing.repos import make_repo, person_environment
+from batonpass.worker.crew import Identity
 from batonpass.worker.journal import Journal
-from batonpass.worker.proc import Identity
 
 END_S_MAX: Final = 40.0
 

@@ -20,7 +20,8 @@ from batonpass.core.ids import NodeId
 from batonpass.core.outcome import Terminal
 from batonpass.testing.fleet import Fleet
 from batonpass.wire.policy import PolicyRequest
-from batonpass.worker import git, proc
+from batonpass.worker import git
+from batonpass.worker.crew import Crew
 from batonpass.worker.journal import State, Stopped
 
 REPORT: Final = "echo Half of it works. > $BATON_REPORT"
@@ -74,7 +75,7 @@ def test_h29_whoever_wakes_after_a_rival_came_files_its_word_and_touches_nothing
     assert (len(filed), box.related(node)) == (int(ran), filed)
     assert ran or point in LAUNCH
     assert len(git.worktrees(box.repo.checkout)) == 1
-    assert not proc.Crew(record.run_id).look()
+    assert not Crew(record.run_id).look()
 
 
 @pytest.mark.parametrize("point", WHERE_IT_MATTERS)

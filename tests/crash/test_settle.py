@@ -22,7 +22,8 @@ from batonpass.core.ids import NodeId
 from batonpass.core.outcome import Terminal
 from batonpass.testing.fleet import Fleet
 from batonpass.testing.points import calling
-from batonpass.worker import git, proc
+from batonpass.worker import git
+from batonpass.worker.crew import Crew, is_alive
 from batonpass.worker.journal import RunFolder, RunRecord, State
 
 REPORT: Final = "echo Half of it works. > $BATON_REPORT"
@@ -102,7 +103,7 @@ def test_h28_a_report_survives_at_any_point_and_is_filed_before_the_lease_goes(b
     assert "Half of it works." in box.person.node(box.related(node)[0]).body
     assert box.offered(project) == [node]
     assert record.state is (State.VANISHED if point in ONLY_SUPERVISORS else State.DONE)
-    assert not proc.Crew(record.run_id).look()
+    assert not Crew(record.run_id).look()
 
 
 @at(SETTLE_A_DECLINE)
@@ -151,7 +152,7 @@ def test_a_launch_that_died_gives_its_item_back_at_the_next_start(box: Fleet, po
     box.take_up()
     record = run.read()
     assert (record.is_settled, record.state) == (True, State.VANISHED)
-    assert not proc.Crew(record.run_id).look()
+    assert not Crew(record.run_id).look()
     assert box.offered(project) == [node]
     assert len(git.worktrees(box.repo.checkout)) == 1
 
@@ -182,11 +183,11 @@ def test_a_run_that_lost_worker_and_supervisor_is_stopped_and_settled_by_the_nex
     with box.supervised(node, box.order("sh", "-c", script)) as supervised:
         ready.read_text()
     assert not supervised.run.is_held(), "the child holds the lock"
-    orphans = proc.Crew(supervised.run.read().run_id).look()
+    orphans = Crew(supervised.run.read().run_id).look()
     assert orphans
 
     box.take_up()
 
-    assert not any(map(proc.is_alive, orphans))
+    assert not any(map(is_alive, orphans))
     assert box.related(node)
     assert not box.is_leased(node)

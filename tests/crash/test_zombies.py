@@ -23,7 +23,7 @@ from batonpass.core.outcome import Terminal
 from batonpass.testing.fleet import SESSION, Fleet, Supervised
 from batonpass.testing.points import wait_paused
 from batonpass.wire.policy import PolicyRequest
-from batonpass.worker import proc
+from batonpass.worker.crew import Crew
 from batonpass.worker.journal import State, Stopped
 
 WAIT_S_MAX: Final = 30.0
@@ -156,7 +156,7 @@ def test_h8_a_stray_that_writes_all_the_time_has_no_say_after_the_verdict(box: F
         go_on()
 
     assert written_by(box, "art-noisy-") == written
-    assert not proc.Crew(supervised.run.read().run_id).look()
+    assert not Crew(supervised.run.read().run_id).look()
     assert not box.is_leased(node)
 
 
@@ -237,7 +237,7 @@ def test_a_lease_that_is_taken_away_stops_the_child_and_nothing_is_handed_back(b
     lease = box.person.node(node).lease
     assert lease is not None
     assert lease.by == "person-ada-admin"
-    assert not proc.Crew(record.run_id).look()
+    assert not Crew(record.run_id).look()
 
 
 # Secrets

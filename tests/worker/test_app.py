@@ -18,8 +18,8 @@ from batonpass.testing.graph import MemoryGraph
 from batonpass.testing.inthread import InThread
 from batonpass.testing.points import wait_paused
 from batonpass.testing.repos import Repo
-from batonpass.worker import proc
 from batonpass.worker.app import run_once
+from batonpass.worker.crew import identify
 from batonpass.worker.dispatch.launch import Order
 from batonpass.worker.journal import State, Stopped
 from batonpass.worker.settings import Settings
@@ -152,7 +152,7 @@ def test_an_orphan_that_hides_from_every_search_dies_with_its_run(box: Fleet) ->
     with box.worker("sh", "-c", script, project="hidden") as worker:
         assert worker.died() == 0
 
-    assert proc.identify(int(pid.read_text())) is None
+    assert identify(int(pid.read_text())) is None
 
 
 def test_a_relative_command_is_the_one_beside_whoever_typed_it(repo: Repo, tmp_path: Path) -> None:

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batonpass.core.ids import AgentId, HolderId, RunId
-from batonpass.worker import breaker, proc
+from batonpass.worker import breaker
 from batonpass.worker.breaker import Breaker, Breakers, Trial
+from batonpass.worker.crew import identify_self
 from batonpass.worker.git import Sha
 from batonpass.worker.journal import Ended, RunRecord, timestamp
 
@@ -156,7 +157,7 @@ def test_the_trial_of_a_dead_worker_is_nobodys(box: Breakers, tmp_path: Path) ->
     later = NOW + timedelta(minutes=2)
     box.admit("codex", OTHER, later)
     path = tmp_path / "baton" / breaker.FILE
-    here = proc.identify_self()
+    here = identify_self()
     dead = replace(box.all()["codex"], trial=Trial(OTHER, replace(here, started=here.started + 1)))
     path.write_bytes(msgspec.json.encode({"codex": dead}))
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from batonpass.worker import proc
+from batonpass.worker.crew import MARK, Exit
 from batonpass.worker.errors import NotStarted
 from batonpass.worker.printed import Printed
-from batonpass.worker.proc import MARK, Exit
 
 
 def start(argv: list[str], folder: Path, *, stdin: bytes = b"", **environ: str) -> tuple[proc.Child, int]:

@@ -11,7 +11,8 @@ import pytest
 from batonpass.core.errors import Invalid
 from batonpass.core.ids import NodeId, RunId
 from batonpass.testing.repos import Repo
-from batonpass.worker import git, proc, worktree
+from batonpass.worker import git, worktree
+from batonpass.worker.crew import Crew
 from batonpass.worker.dispatch import hooks
 from batonpass.worker.dispatch.hooks import Site
 from batonpass.worker.errors import LaunchRefused
@@ -68,7 +69,7 @@ def test_a_set_up_does_not_hold_up_whoever_is_told_to_stop(site: Site, tmp_path:
     with pytest.raises(LaunchRefused, match="set-up hook: it was stopped before it had ended"):
         hooks.set_up(("sh", "-c", f"sleep 3600; touch {shlex.quote(str(waiting))}"), site, stopping=stopping)
 
-    assert proc.Crew(RUN).look() == frozenset()
+    assert Crew(RUN).look() == frozenset()
     assert not waiting.exists()
 
 
@@ -114,7 +115,7 @@ def test_a_set_up_that_takes_too_long_is_stopped_with_all_that_it_started(site: 
     with pytest.raises(LaunchRefused, match=r"did not end within 0\.3 s"):
         hooks.set_up(script("setsid sleep 60 & sleep 60"), site, timeout_s=0.3)
 
-    assert proc.Crew(RUN).look() == frozenset()
+    assert Crew(RUN).look() == frozenset()
 
 
 @pytest.mark.parametrize("command", [("tools/none",), ("no-such-command-here",)])

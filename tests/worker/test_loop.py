@@ -24,13 +24,13 @@ from batonpass.testing.graph import AGENT, MemoryGraph, failing_with
 from batonpass.testing.inthread import InThread
 from batonpass.testing.repos import Repo
 from batonpass.worker import git, loop, proc, shift
+from batonpass.worker.crew import Crew, Exit, Graces, Identity, identify, identify_self
 from batonpass.worker.dispatch import launch, supervisor
 from batonpass.worker.dispatch.launch import Order
 from batonpass.worker.errors import LaunchRefused
 from batonpass.worker.graph import Caller
 from batonpass.worker.journal import Ended, Journal, RunRecord, State, Stopped
 from batonpass.worker.loop import Worker
-from batonpass.worker.proc import Graces
 from batonpass.worker.settings import Settings
 
 NOW: Final = datetime(2026, 11, 30, 12, tzinfo=UTC)
@@ -480,12 +480,12 @@ def test_a_lease_is_renewed_from_the_claim_on_not_from_the_childs_start(box: Box
 @pytest.mark.parametrize(
     "script, state, exit_",
     [
-        ("exit 0", State.DONE, proc.Exit(0)),
-        ("exit 7", State.FAILED, proc.Exit(7)),
-        ("kill -9 $$", State.FAILED, proc.Exit(None, "SIGKILL")),
+        ("exit 0", State.DONE, Exit(0)),
+        ("exit 7", State.FAILED, Exit(7)),
+        ("kill -9 $$", State.FAILED, Exit(None, "SIGKILL")),
     ],
 )
-def test_the_record_says_how_the_process_ended(box: Box, script: str, state: State, exit_: proc.Exit) -> None:
+def test_the_record_says_how_the_process_ended(box: Box, script: str, state: State, exit_: Exit) -> None:
     box.graph.add_item("task-1")
 
     record = box.ran(script)
@@ -504,7 +504,7 @@ def when_ready(box: Box, act: Callable[[], None], monkeypatch: pytest.MonkeyPatc
     wait = proc.Child.wait
     done: list[int] = []
 
-    def wait_and_act(child: proc.Child, timeout_s: float) -> proc.Exit | None:
+    def wait_and_act(child: proc.Child, timeout_s: float) -> Exit | None:
         if (box.scratch / "ready").exists() and not done:
             done.append(1)
             act()
@@ -528,7 +528,7 @@ def test_a_lost_lease_stops_the_child_and_releases_nothing(box: Box, monkeypatch
     assert node in box.graph.held
     assert box.graph.done("release") == []
     assert record.terminal_state is Terminal.REPORTED
-    assert not proc.Crew(record.run_id).look()
+    assert not Crew(record.run_id).look()
 
 
 def test_a_worker_that_is_told_to_stop_while_it_settles_takes_nothing(box: Box) -> None:
@@ -667,7 +667,7 @@ def test_output_or_processor_time_is_a_sign_of_life(box: Box, life: str, monkeyp
 
     wait = proc.Child.wait
 
-    def wait_or_end(child: proc.Child, timeout_s: float) -> proc.Exit | None:
+    def wait_or_end(child: proc.Child, timeout_s: float) -> Exit | None:
         if next(looks, None) is None:
             box.interrupted.set()
         return wait(child, timeout_s)
@@ -696,7 +696,7 @@ def test_a_stray_that_holds_the_output_keeps_nobody_waiting(box: Box) -> None:
 
     assert record.state is State.DONE
     assert record.terminal_state is Terminal.REPORTED
-    assert proc.identify(int((box.scratch / "pid").read_text())) is None
+    assert identify(int((box.scratch / "pid").read_text())) is None
 
 
 # Crashes, and the next start
@@ -772,7 +772,7 @@ def test_the_child_of_a_dead_worker_is_stopped_before_its_run_is_judged(
     def die() -> None:
         raise Killed
 
-    def leave_running(child: proc.Child, _: Graces) -> frozenset[proc.Identity]:
+    def leave_running(child: proc.Child, _: Graces) -> frozenset[Identity]:
         orphans.append(child)
         return frozenset()
 
@@ -838,7 +838,7 @@ def test_a_damaged_record_of_a_run_somebody_holds_is_left_to_them(box: Box) -> N
 
 
 def test_a_run_whose_worker_lives_is_left_even_where_locks_do_not_work(box: Box) -> None:
-    runner = proc.identify(os.getppid())
+    runner = identify(os.getppid())
     with box.journal.create(replace(_left_behind(box), runner=runner)):
         pass
 
@@ -850,7 +850,7 @@ def _left_behind(box: Box) -> RunRecord:
     worker = box.worker("true")
     ground = launch.survey(worker.order, worker.settings)
     record = launch.new_record(worker.order, ground, server=box.graph.server, caller=box.graph.me, now=NOW)
-    here = proc.identify_self()
+    here = identify_self()
     return replace(
         record,
         state=State.RUNNING,

@@ -19,11 +19,11 @@ from batonpass.testing.graph import AGENT, OWNER, MemoryGraph, failing_with
 from batonpass.testing.repos import Repo
 from batonpass.wire.errors import error_of
 from batonpass.worker import journal, proc, worktree
+from batonpass.worker.crew import Crew, Exit, Graces, identify
 from batonpass.worker.errors import RecordMoved
 from batonpass.worker.graph import Caller
 from batonpass.worker.journal import HeldRun, Journal, RunRecord, State, Stopped
 from batonpass.worker.outcome import Settler, settle
-from batonpass.worker.proc import Crew, Graces
 from batonpass.worker.settings import Settings
 from batonpass.worker.worktree import Worktree
 
@@ -422,14 +422,14 @@ def test_nothing_of_the_run_writes_once_the_graph_is_read(ended: Ended, tmp_path
         stdout=ended.run.log,
         stderr=ended.run.errors,
     )
-    assert child.wait(20) == proc.Exit(0)
+    assert child.wait(20) == Exit(0)
     stray = int((tmp_path / "pid").read_text())
     sizes = []
     ended.graph.failing["revoke"] = lambda: sizes.append(ended.run.log.stat().st_size)
 
     record = ended.settle()
 
-    assert proc.identify(stray) is None
+    assert identify(stray) is None
     assert sizes == [ended.run.log.stat().st_size]
     assert record.terminal_state is Terminal.REPORTED
     assert worktree.remove(ended.tree) == ()

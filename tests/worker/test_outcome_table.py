@@ -24,10 +24,10 @@ from batonpass.core.reports import About, Standing, report_node
 from batonpass.testing.graph import AGENT, OWNER, MemoryGraph, failing_with
 from batonpass.testing.runs import BEGAN, RUN, run_record
 from batonpass.worker import worktree
+from batonpass.worker.crew import Crew, Graces, Identity
 from batonpass.worker.graph import Put
 from batonpass.worker.journal import Ended, HeldRun, Journal, RunRecord, State
 from batonpass.worker.outcome import Settler, settle
-from batonpass.worker.proc import Crew, Graces, Identity
 from batonpass.worker.server_graph import ServerGraph
 from batonpass.worker.settings import Settings
 

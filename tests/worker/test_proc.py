@@ -14,8 +14,9 @@ from typing import Final
 import pytest
 
 from batonpass.worker import proc
+from batonpass.worker.crew import MARK, Crew, Exit, Graces, Identity, _marks, identify, is_alive
 from batonpass.worker.errors import NotStarted, TimedOut
-from batonpass.worker.proc import Child, Crew, Exit, Graces
+from batonpass.worker.proc import Child
 
 PATH: Final = {"PATH": os.environ["PATH"]}
 BRISK: Final = Graces(interrupt_s=0.3, terminate_s=0.3, kill_s=5)
@@ -52,10 +53,10 @@ def shell(script: str) -> tuple[str, str, str]:
     return ("sh", "-c", script)
 
 
-def stray_of(child: Child, folder: Path) -> proc.Identity:
+def stray_of(child: Child, folder: Path) -> Identity:
     """The identity of the process whose number the child wrote to `pid` before it ended."""
     assert child.wait(LONG_S) == Exit(0)
-    stray = proc.identify(int((folder / "pid").read_text()))
+    stray = identify(int((folder / "pid").read_text()))
     assert stray is not None
     return stray
 
@@ -211,17 +212,17 @@ def test_a_grandchild_in_its_own_session_that_holds_the_output_keeps_nobody_wait
     assert (tmp_path / "out").read_text() == "done\n"
     assert child.crew.look() == {stray}
     assert child.stop(BRISK) == frozenset()
-    assert not proc.is_alive(stray)
+    assert not is_alive(stray)
 
 
 def test_strays_are_found_by_a_process_that_did_not_start_them(start: Starter, tmp_path: Path) -> None:
     stray = stray_of(start(*shell("setsid sleep 3600 & echo $! > pid"), mark="run-9"), tmp_path)
 
     assert Crew("run-8").stop(BRISK) == frozenset()
-    assert proc.is_alive(stray)
+    assert is_alive(stray)
 
     assert Crew("run-9").stop(BRISK) == frozenset()
-    assert not proc.is_alive(stray)
+    assert not is_alive(stray)
 
 
 def test_a_process_seen_below_the_child_is_remembered_without_its_mark(start: Starter, tmp_path: Path) -> None:
@@ -236,14 +237,14 @@ def test_a_process_seen_below_the_child_is_remembered_without_its_mark(start: St
     stray = stray_of(child, tmp_path)
     assert stray in seen
     assert child.stop(BRISK) == frozenset()
-    assert not proc.is_alive(stray)
+    assert not is_alive(stray)
 
 
 def test_a_stranger_is_looked_into_again_when_it_executes_another_program(start: Starter, tmp_path: Path) -> None:
     go, done = tmp_path / "go", tmp_path / "done"
     os.mkfifo(go)
     os.mkfifo(done)
-    turned = start(*shell(f"cat {go}; exec env {proc.MARK}=run-1 sh -c 'echo > {done}; exec sleep 3600'"), mark="other")
+    turned = start(*shell(f"cat {go}; exec env {MARK}=run-1 sh -c 'echo > {done}; exec sleep 3600'"), mark="other")
     crew = Crew("run-1")
     assert turned.identity not in crew.look()
     assert turned.identity not in crew.look()
@@ -258,14 +259,14 @@ def test_a_stranger_is_looked_into_again_when_it_executes_another_program(start:
 def test_a_stranger_is_looked_into_once(start: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
     bystander = start("sleep", "3600", mark="other").identity
     looked_into: list[int] = []
-    marks_of = proc._marks  # noqa: SLF001 — nothing else tells how often
+    marks_of = _marks  # nothing else tells how often
     crew = Crew("run-1")
 
     def marks(pid: int) -> list[str]:
         looked_into.append(pid)
         return marks_of(pid)
 
-    monkeypatch.setattr(proc, "_marks", marks)
+    monkeypatch.setattr("batonpass.worker.crew._marks", marks)
     for _ in range(3):
         crew.look()
 
@@ -276,18 +277,19 @@ ADOPTION: Final = """
 import sys
 from pathlib import Path
 from batonpass.worker import proc
+from batonpass.worker.crew import Exit, Graces, become_subreaper, identify, is_alive
 folder = Path(sys.argv[1])
-assert proc.become_subreaper()
+assert become_subreaper()
 child = proc.start(
     ["sh", "-c", "env -i setsid sleep 3600 & echo $! > pid"],
     mark="m", cwd=folder, environment={"PATH": sys.argv[2]}, stdin=None,
     stdout=folder / "out", stderr=folder / "err", adopts=True,
 )
-assert child.wait(20) == proc.Exit(0)
-stray = proc.identify(int((folder / "pid").read_text()))
+assert child.wait(20) == Exit(0)
+stray = identify(int((folder / "pid").read_text()))
 assert stray is not None
-assert child.stop(proc.Graces(0.1, 0.5, 5)) == frozenset()
-assert not proc.is_alive(stray)
+assert child.stop(Graces(0.1, 0.5, 5)) == frozenset()
+assert not is_alive(stray)
 child.crew.look()
 assert not Path(f"/proc/{stray.pid}").exists(), "it is still to be buried"
 """
@@ -299,9 +301,8 @@ def test_a_reaper_stops_and_buries_an_orphan_that_hides_from_every_other_search(
 
 
 SELF: Final = """
-import subprocess, sys
-from batonpass.worker import proc
-left = proc.Crew("m").stop(proc.Graces(0.1, 0.1, 0.1))
+from batonpass.worker.crew import Crew, Graces
+left = Crew("m").stop(Graces(0.1, 0.1, 0.1))
 print("alive", left == frozenset())
 """
 
@@ -309,7 +310,7 @@ print("alive", left == frozenset())
 def test_whoever_stops_a_run_it_is_part_of_spares_itself(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", SELF],
-        env={**os.environ, proc.MARK: "m"},
+        env={**os.environ, MARK: "m"},
         cwd=tmp_path,
         check=True,
         capture_output=True,
@@ -339,26 +340,26 @@ def test_a_process_is_its_number_and_its_start_together(start: Starter) -> None:
     child = start("sleep", "3600")
     identity = child.identity
 
-    assert proc.identify(identity.pid) == identity
-    assert proc.is_alive(identity)
-    assert not proc.is_alive(replace(identity, started=identity.started + 1))
-    assert not proc.is_alive(replace(identity, boot="another"))
+    assert identify(identity.pid) == identity
+    assert is_alive(identity)
+    assert not is_alive(replace(identity, started=identity.started + 1))
+    assert not is_alive(replace(identity, boot="another"))
 
 
 def test_a_child_that_waits_to_be_reaped_is_not_alive(start: Starter) -> None:
     child = start("true")
     os.waitid(os.P_PID, child.identity.pid, os.WEXITED | os.WNOWAIT)
 
-    assert not proc.is_alive(child.identity)
+    assert not is_alive(child.identity)
     assert child.wait(0) == Exit(0)
 
 
 def test_a_number_that_belongs_to_somebody_else_now_is_never_signalled(start: Starter) -> None:
     bystander = start("sleep", "3600", mark="other")
-    here = proc.identify(os.getpid())
+    here = identify(os.getpid())
     assert here is not None
 
-    for stale in (replace(bystander.identity, started=1), replace(here, started=1), proc.Identity(1, 1, here.boot)):
+    for stale in (replace(bystander.identity, started=1), replace(here, started=1), Identity(1, 1, here.boot)):
         assert Crew("run-1", child=stale).stop(BRISK) == frozenset()
 
     assert bystander.wait(0) is None
@@ -367,12 +368,12 @@ def test_a_number_that_belongs_to_somebody_else_now_is_never_signalled(start: St
 def test_identity_without_a_proc_folder_comes_from_the_system_all_the_same(
     start: Starter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(proc, "_PROC", tmp_path / "nowhere")
+    monkeypatch.setattr("batonpass.worker.crew._PROC", tmp_path / "nowhere")
     child = start("sleep", "3600")
 
-    assert proc.is_alive(child.identity)
+    assert is_alive(child.identity)
     assert child.stop(BRISK) == frozenset()
-    assert not proc.is_alive(child.identity)
+    assert not is_alive(child.identity)
 
 
 # Short commands

@@ -18,9 +18,9 @@ from batonpass.core.errors import Invalid, NotFound
 from batonpass.core.ids import NodeId, RunId
 from batonpass.testing.runs import BEGAN, RUN, put_run, run_record, settled
 from batonpass.worker import journal, proc, runs
+from batonpass.worker.crew import Crew, Graces, Identity, identify, identify_self, is_alive
 from batonpass.worker.errors import RunBusy
 from batonpass.worker.journal import Ended, HeldRun, Journal, RunRecord, State
-from batonpass.worker.proc import Crew, Graces, Identity
 from batonpass.worker.runs import Hands
 
 GRACES = Graces(0.1, 0.2, 5)
@@ -74,7 +74,7 @@ def seen(run: runs.Run | None) -> tuple[State, Hands | None]:
 
 
 def test_a_run_is_running_while_its_supervisor_lives(home: Path) -> None:
-    folder = put_run(home, run_record(state=State.RUNNING, runner=proc.identify_self()))
+    folder = put_run(home, run_record(state=State.RUNNING, runner=identify_self()))
 
     with folder.locked():
         assert seen(runs.look(folder)) == (State.RUNNING, Hands.SUPERVISOR)
@@ -84,7 +84,7 @@ def test_a_run_is_running_while_its_supervisor_lives(home: Path) -> None:
 @pytest.mark.parametrize("pid", ["our own", "init's", "nobody's"])
 def test_a_number_without_its_start_is_not_a_supervisor(home: Path, state: State, ended: Ended, pid: str) -> None:
     number = {"our own": os.getpid(), "init's": 1, "nobody's": 2**22 + 1}[pid]
-    runner = Identity(number, 1, proc.identify_self().boot)
+    runner = Identity(number, 1, identify_self().boot)
     folder = put_run(home, run_record(state=state, runner=runner, child=runner))
 
     run = runs.look(folder)
@@ -96,7 +96,7 @@ def test_a_number_without_its_start_is_not_a_supervisor(home: Path, state: State
 
 
 def test_a_supervisor_of_another_boot_is_gone(home: Path) -> None:
-    runner = replace(proc.identify_self(), boot="another")
+    runner = replace(identify_self(), boot="another")
 
     assert seen(runs.look(put_run(home, run_record(state=State.RUNNING, runner=runner)))) == (State.VANISHED, None)
 
@@ -112,13 +112,13 @@ def test_a_run_that_is_being_launched_or_settled_is_in_somebodys_hands(home: Pat
 
 
 def test_a_settled_run_is_in_nobodys_hands_though_its_worker_lives(home: Path) -> None:
-    folder = put_run(home, run_record(runner=proc.identify_self(), **settled()))
+    folder = put_run(home, run_record(runner=identify_self(), **settled()))
 
     assert seen(runs.look(folder)) == (State.DONE, None)
 
 
 def test_a_run_whose_child_is_over_waits_for_its_settlement(home: Path) -> None:
-    folder = put_run(home, run_record(runner=proc.identify_self()))
+    folder = put_run(home, run_record(runner=identify_self()))
 
     assert seen(runs.look(folder)) == (State.DONE, None)
 
@@ -192,7 +192,7 @@ def end(folder: journal.RunFolder, settle: Any, *, patience_s: float = 20.0) -> 
 def test_a_supervisor_is_asked_and_what_it_leaves_is_settled_here(home: Path) -> None:
     folder = put_run(home, run_record(state=State.RUNNING))
     with supervisor(folder.path / "lock") as process:
-        runner = proc.identify(process.pid)
+        runner = identify(process.pid)
         HeldRun(folder.path, -1).change(folder.read(), runner=runner)
 
         record = end(folder, settling)
@@ -204,7 +204,7 @@ def test_a_supervisor_is_asked_and_what_it_leaves_is_settled_here(home: Path) ->
 def test_a_supervisor_that_does_not_hear_is_killed_in_the_end(home: Path) -> None:
     folder = put_run(home, run_record(state=State.RUNNING))
     with supervisor(folder.path / "lock", hearing="deaf") as process:
-        HeldRun(folder.path, -1).change(folder.read(), runner=proc.identify(process.pid))
+        HeldRun(folder.path, -1).change(folder.read(), runner=identify(process.pid))
 
         record = end(folder, settling, patience_s=0.3)
 
@@ -226,7 +226,7 @@ def test_a_settled_run_is_left_as_it_is(home: Path) -> None:
 
 
 def test_a_settled_run_need_not_be_free(home: Path) -> None:
-    folder = put_run(home, run_record(runner=proc.identify_self(), **settled()))
+    folder = put_run(home, run_record(runner=identify_self(), **settled()))
 
     with folder.locked():
         assert end(folder, never) == folder.read()
@@ -250,14 +250,14 @@ def test_a_run_without_a_supervisor_has_its_processes_stopped_and_is_settled(hom
 
     assert record.is_settled
     stray.wait(5)
-    assert not any(map(proc.is_alive, crew))
+    assert not any(map(is_alive, crew))
 
 
 @pytest.mark.parametrize("recorded", ["runner", "child"])
 def test_a_process_that_only_has_the_number_is_never_signalled(
     home: Path, bystander: subprocess.Popen[bytes], recorded: str
 ) -> None:
-    real = proc.identify(bystander.pid)
+    real = identify(bystander.pid)
     assert real is not None
     stale: dict[str, Any] = {recorded: replace(real, started=real.started - 1)}
     folder = put_run(home, run_record(state=State.RUNNING, **stale))
@@ -265,11 +265,11 @@ def test_a_process_that_only_has_the_number_is_never_signalled(
     assert end(folder, settling).is_settled
 
     assert bystander.poll() is None
-    assert proc.is_alive(real)
+    assert is_alive(real)
 
 
 def test_we_never_signal_ourselves(home: Path) -> None:
-    folder = put_run(home, run_record(state=State.RUNNING, runner=proc.identify_self(), child=proc.identify_self()))
+    folder = put_run(home, run_record(state=State.RUNNING, runner=identify_self(), child=identify_self()))
 
     with folder.locked(), pytest.raises(RunBusy):
         end(folder, never, patience_s=0.2)

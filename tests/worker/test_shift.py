@@ -21,8 +21,9 @@ from batonpass.core.ids import Fence, NodeId
 from batonpass.testing.graph import MemoryGraph, failing_with
 from batonpass.testing.inthread import InThread
 from batonpass.testing.repos import Repo
-from batonpass.worker import proc, shift, status
+from batonpass.worker import shift, status
 from batonpass.worker.breaker import Breakers
+from batonpass.worker.crew import Graces, Identity, identify, identify_self
 from batonpass.worker.dispatch import launch
 from batonpass.worker.dispatch.launch import Order
 from batonpass.worker.errors import LaunchRefused
@@ -30,7 +31,6 @@ from batonpass.worker.graph import Item
 from batonpass.worker.journal import Ended, Journal, RunRecord, State, Stopped, timestamp
 from batonpass.worker.outlook import outlook
 from batonpass.worker.pace import INTERVAL_S, MAX_INTERVAL_S, Pace
-from batonpass.worker.proc import Graces, Identity
 from batonpass.worker.pulse import Pulse
 from batonpass.worker.select import Kind, Skipped
 from batonpass.worker.settings import Settings
@@ -446,7 +446,7 @@ def test_a_terminal_that_goes_away_leaves_the_runs_alone(box: Box) -> None:
 
 def test_a_run_of_a_dead_worker_counts_to_the_slots_until_it_is_over(box: Box) -> None:
     box.graph.add_item("task-1")
-    here = proc.identify_self()
+    here = identify_self()
     dead = replace(here, started=here.started + 1)
     record = _running(box, worker=dead, worker_id="a-worker-that-died")
     with Journal(box.home).create(record) as run:
@@ -469,9 +469,9 @@ def test_a_run_that_a_person_dispatched_takes_no_slot_and_is_not_stopped(
     box: Box, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[object] = []
-    monkeypatch.setattr(proc, "tell", lambda *words: told.append(words))
+    monkeypatch.setattr(shift, "tell", lambda *words: told.append(words))
     box.graph.add_item("task-1")
-    here = proc.identify_self()
+    here = identify_self()
     with Journal(box.home).create(_running(box, worker=replace(here, started=here.started + 1))):
         one = box.shift("true")
         box.over(one, 1)
@@ -517,7 +517,7 @@ def _running(box: Box, *, worker: Identity, worker_id: str | None = None) -> Run
         name="task-0",
         worker=worker,
         worker_id=worker_id,
-        runner=proc.identify(os.getppid()),
+        runner=identify(os.getppid()),
     )
 
 
@@ -555,7 +555,7 @@ def test_the_status_file_says_what_the_worker_is_at(box: Box) -> None:
 
 def test_a_worker_that_is_gone_without_a_word_is_stale_whoever_has_its_number(box: Box) -> None:
     one = box.shift("true")
-    here = proc.identify_self()
+    here = identify_self()
     said = status.status_of(one, identity=replace(here, started=here.started + 1), started_at=NOW)
 
     assert status.as_it_is(said).state == status.STALE
@@ -576,7 +576,7 @@ def test_a_skip_table_keeps_what_no_look_finds_again(kinds: list[Kind]) -> None:
 
 def test_files_of_workers_that_are_long_gone_are_removed_and_others_stay(box: Box) -> None:
     one = box.shift("true")
-    here = proc.identify_self()
+    here = identify_self()
     folder = box.home / "work"
     folder.mkdir(parents=True)
     for name, identity in {"gone": replace(here, started=here.started + 1), "here": here}.items():

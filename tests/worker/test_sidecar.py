@@ -16,8 +16,9 @@ from batonpass.core.records import FieldName, parse_record_path
 from batonpass.testing.scripted import ScriptedServer, answer, record_answer, task_answer
 from batonpass.wire.identity import MeReply
 from batonpass.worker import proc
+from batonpass.worker.crew import Graces, Identity, is_alive
 from batonpass.worker.holding import Wanted
-from batonpass.worker.proc import Child, Graces, Identity
+from batonpass.worker.proc import Child
 from batonpass.worker.sidecar import Ending, Errand, How, World, run
 
 WANTED = Wanted(parse_record_path("incidents/inc-1"), FieldName("remediation"))
@@ -67,7 +68,7 @@ def test_an_interrupt_while_the_command_starts_leaves_none_of_it_and_hands_back(
         raise KeyboardInterrupt
 
     def handed_back(_request: httpx.Request) -> httpx.Response:
-        lived.extend(child.identity for child in started if proc.is_alive(child.identity))
+        lived.extend(child.identity for child in started if is_alive(child.identity))
         return RELEASED
 
     lived: list[Identity] = []

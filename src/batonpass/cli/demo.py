@@ -36,9 +36,10 @@ from batonpass.core.ids import AgentId, HolderId, NodeId
 from batonpass.wire.nodes import NodeReply
 from batonpass.wire.policy import PolicyRequest
 from batonpass.worker import environment, git, proc
+from batonpass.worker.crew import Graces, Identity, is_alive
 from batonpass.worker.errors import WorkerError
 from batonpass.worker.journal import Journal
-from batonpass.worker.proc import Child, Graces, Identity
+from batonpass.worker.proc import Child
 
 PROJECT: Final = "demo"
 LEASE_MS: Final = 4_000
@@ -303,7 +304,7 @@ def _one_is_killed(stage: Stage, node: NodeId) -> None:
         os.kill(one.pid, signal.SIGKILL)
     ended = stage.wait("worker-1 is dead", lambda: worker.wait(0))
     _require(ended.signal == "SIGKILL", f"worker-1 ended with {ended}")
-    stage.wait("the supervisor is dead", lambda: not proc.is_alive(supervisor) or None)
+    stage.wait("the supervisor is dead", lambda: not is_alive(supervisor) or None)
     stage.found("nobody renews that lease any more, and nobody has to tell the server")
 
 

@@ -22,7 +22,8 @@ from typing import Final
 from batonpass.cli.exits import Exit
 from batonpass.client.client import ONCE, Client
 from batonpass.core.ids import Fence, NodeId
-from batonpass.worker import proc, signals
+from batonpass.worker import signals
+from batonpass.worker.crew import become_subreaper
 from batonpass.worker.dispatch.child import Means
 from batonpass.worker.dispatch.handover import Handover, Line
 from batonpass.worker.graph import RunToken
@@ -38,7 +39,7 @@ def supervise() -> int:
     if not stat.S_ISSOCK(os.fstat(STDIN).st_mode):
         sys.stderr.write("baton: supervise is for baton work and baton dispatch to start, which hand it a run\n")
         return Exit.USAGE
-    adopts = proc.become_subreaper()
+    adopts = become_subreaper()
     stopping = threading.Event()
     with signals.heard(lambda number: None if number == signal.SIGHUP else stopping.set()):
         line = Line(_connection())

@@ -27,7 +27,7 @@ from signal import SIGKILL, SIGTERM, Signals
 from typing import Any, Final, Self
 
 from batonpass.testing.fleet import END_S_MAX, Fleet
-from batonpass.worker import proc
+from batonpass.worker.crew import Crew, Identity, is_alive, tell
 from batonpass.worker.journal import Journal, RunRecord
 
 PROJECT: Final = "chaos"
@@ -141,8 +141,8 @@ class Mill:
             worker.wait(END_S_MAX)
         for record in self._living():
             for identity in filter(None, [record.runner]):
-                proc.tell(identity, SIGKILL)
-            proc.Crew(record.run_id, child=record.child).stop(self.fleet.settings.graces)
+                tell(identity, SIGKILL)
+            Crew(record.run_id, child=record.child).stop(self.fleet.settings.graces)
 
     @property
     def _program(self) -> Path:
@@ -172,7 +172,7 @@ class Mill:
         for record in self._living():
             if record.runner is not None:
                 with suppress(ProcessLookupError):
-                    proc.tell(record.runner, Signals.SIGTERM)
+                    tell(record.runner, Signals.SIGTERM)
         deadline = time.monotonic() + END_S_MAX
         while self._supervised() and time.monotonic() < deadline:
             time.sleep(0.1)
@@ -225,13 +225,13 @@ class Mill:
             return
         living = [record for record in self._living() if self._of(record, whom) is not None]
         if living and (identity := self._of(chance.choice(living), whom)) is not None:
-            proc.tell(identity, SIGKILL)
+            tell(identity, SIGKILL)
             self.kills[whom] += 1
 
-    def _of(self, record: RunRecord, whom: str) -> proc.Identity | None:
+    def _of(self, record: RunRecord, whom: str) -> Identity | None:
         found = record.child if whom == "harness" else record.runner
         worked_by = {worker.pid for worker in self.workers}
-        if found is None or found.pid in worked_by or found.pid == os.getpid() or not proc.is_alive(found):
+        if found is None or found.pid in worked_by or found.pid == os.getpid() or not is_alive(found):
             return None
         return found
 

@@ -18,7 +18,8 @@ from batonpass.core.policy import PROVISIONAL
 from batonpass.testing.account import tenures_of
 from batonpass.testing.chaos import PROJECT, Mill
 from batonpass.testing.fleet import Fleet
-from batonpass.worker import gc, proc
+from batonpass.worker import gc
+from batonpass.worker.crew import Crew, is_alive
 from batonpass.worker.server_graph import ServerGraph
 from batonpass.worker.worker import PAGE_MAX
 
@@ -135,9 +136,9 @@ def _reports_once(mill: Mill, told: list[dict[str, Any]], found: Account) -> Ite
 
 def _processes(mill: Mill) -> Iterator[str]:
     for record in mill.records():
-        for identity in proc.Crew(record.run_id, child=record.child).look():
+        for identity in Crew(record.run_id, child=record.child).look():
             yield f"process {identity.pid} of run {record.run_id} is left"
-        if record.runner is not None and record.runner.pid != os.getpid() and proc.is_alive(record.runner):
+        if record.runner is not None and record.runner.pid != os.getpid() and is_alive(record.runner):
             yield f"supervisor {record.runner.pid} of run {record.run_id} is left"
 
 

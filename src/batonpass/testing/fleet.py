@@ -40,8 +40,9 @@ from batonpass.testing.points import VARIABLE, environment
 from batonpass.testing.processes import ServerProcess, server_process
 from batonpass.testing.repos import Repo, make_repo, person_environment
 from batonpass.testing.round import BRISK
-from batonpass.worker import loop, proc
+from batonpass.worker import loop
 from batonpass.worker.app import run_once
+from batonpass.worker.crew import Crew, is_alive, tell
 from batonpass.worker.dispatch import launch
 from batonpass.worker.dispatch.handover import ByProcess, SupervisorProcess
 from batonpass.worker.dispatch.launch import Errand, Launcher, Order
@@ -110,12 +111,12 @@ class Supervised:
 
     def freeze(self) -> None:
         """Freeze the supervisor here and now, as a suspended machine does."""
-        proc.tell(self.process.identity, signal.SIGSTOP)
+        tell(self.process.identity, signal.SIGSTOP)
         self.frozen()
 
     def resume(self) -> None:
         """Let a frozen supervisor go on."""
-        proc.tell(self.process.identity, signal.SIGCONT)
+        tell(self.process.identity, signal.SIGCONT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +241,7 @@ class Fleet:
                 yield supervised
             finally:
                 if not supervised.process.wait(0):
-                    proc.tell(supervised.process.identity, signal.SIGKILL)
+                    tell(supervised.process.identity, signal.SIGKILL)
                 beginning.join(END_S_MAX)
                 supervised.ended()
 
@@ -327,9 +328,9 @@ def _end_runs(home: Path) -> None:
     """End what a test that failed has left: supervisors outlive whoever started them."""
     for run in Journal(home).unsettled():
         record = run.read()
-        if record.runner is not None and record.runner.pid != os.getpid() and proc.is_alive(record.runner):
+        if record.runner is not None and record.runner.pid != os.getpid() and is_alive(record.runner):
             os.kill(record.runner.pid, signal.SIGKILL)
-        proc.Crew(record.run_id, child=record.child).stop(BRISK)
+        Crew(record.run_id, child=record.child).stop(BRISK)
 
 
 def _now() -> datetime:

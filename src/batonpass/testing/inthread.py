@@ -14,14 +14,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 
-from batonpass.worker import proc
+from batonpass.worker.crew import Identity, identify_self
 from batonpass.worker.dispatch.child import Means
 from batonpass.worker.dispatch.handover import Handover, decode, encode
 from batonpass.worker.dispatch.launch import Answer, Errand
 from batonpass.worker.graph import Graph
 from batonpass.worker.journal import HeldRun, RunFolder
 from batonpass.worker.oversee import oversee
-from batonpass.worker.proc import Identity
 
 
 class InThread:
@@ -74,7 +73,7 @@ class SupervisorThread:
     @property
     def identity(self) -> Identity:
         """Which process it is: ours."""
-        return proc.identify_self()
+        return identify_self()
 
     def answer(self, timeout_s: float) -> Answer | None:
         """Return its word on the start, waiting at most `timeout_s`; None while, or when, there is none."""

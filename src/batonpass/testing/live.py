@@ -24,6 +24,7 @@ from batonpass.testing import agents
 from batonpass.testing.modelserver import ModelServer, Question, Script
 from batonpass.testing.repos import make_repo, person_environment
 from batonpass.worker import environment, proc
+from batonpass.worker.crew import MARK, Exit, Graces
 from batonpass.worker.harness import registry
 from batonpass.worker.harness.base import Command, Failure, Heard, Reader, Wish
 from batonpass.worker.harness.stream import LogLines
@@ -36,7 +37,7 @@ WORK: Final = f"printf 'made\\n' > made.txt && git add made.txt && git commit --
 """What a model has its agent do on the good path: write a file, and commit it."""
 STUCK: Final = "touch stuck && sleep 600"
 """What it has its agent do where the run is to be stopped in the middle of a tool call."""
-GRACES: Final = proc.Graces(interrupt_s=3.0, terminate_s=2.0, kill_s=5.0)
+GRACES: Final = Graces(interrupt_s=3.0, terminate_s=2.0, kill_s=5.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class Seen:
     version: str
     heard: Heard
     failure: Failure | None
-    exit: proc.Exit | None
+    exit: Exit | None
     was_stopped: bool
     commits: tuple[str, ...]
     leftover: int
@@ -136,7 +137,7 @@ def _start(command: Command, wish: Wish, environ: Mapping[str, str]) -> proc.Chi
     )
 
 
-def _watch(child: proc.Child, wants_stop: Callable[[], bool], *, deadline: float) -> tuple[proc.Exit | None, bool]:
+def _watch(child: proc.Child, wants_stop: Callable[[], bool], *, deadline: float) -> tuple[Exit | None, bool]:
     """Return how the child ended, or, once it is to be stopped, how it ended of that, and that it was."""
     while time.monotonic() < deadline and not wants_stop():
         if (ended := child.wait(LOOK_S)) is not None:
@@ -150,7 +151,7 @@ def _left(mark: str) -> int:
     count = 0
     for process in psutil.process_iter():
         with suppress(psutil.Error):
-            count += process.environ().get(proc.MARK) == mark and process.status() != psutil.STATUS_ZOMBIE
+            count += process.environ().get(MARK) == mark and process.status() != psutil.STATUS_ZOMBIE
     return count
 
 

@@ -16,9 +16,9 @@ from typing import Final
 from batonpass.client.client import Client
 from batonpass.testing.points import VARIABLE
 from batonpass.worker.app import run_once
+from batonpass.worker.crew import Graces
 from batonpass.worker.dispatch.handover import ByProcess
 from batonpass.worker.dispatch.launch import Order
-from batonpass.worker.proc import Graces
 from batonpass.worker.server_graph import ServerGraph
 from batonpass.worker.settings import Settings
 

@@ -31,9 +31,8 @@ from typing import Final
 import msgspec
 
 from batonpass.core.ids import RunId
-from batonpass.worker import proc
+from batonpass.worker.crew import Identity, identify_self, is_alive
 from batonpass.worker.journal import Ended, RunRecord, timestamp
-from batonpass.worker.proc import Identity
 
 FIRST: Final = timedelta(minutes=1)
 LONGEST: Final = timedelta(hours=1)
@@ -130,7 +129,7 @@ class Breakers:
             breaker = all_.get(harness)
             if (waiting := _waiting(harness, breaker, now)) is not None or breaker is None:
                 return waiting
-            all_[harness] = replace(breaker, trial=Trial(run, proc.identify_self()))
+            all_[harness] = replace(breaker, trial=Trial(run, identify_self()))
         return None
 
     def retract(self, harness: str, run: RunId) -> None:
@@ -185,7 +184,7 @@ def _waiting(harness: str, breaker: Breaker | None, now: datetime) -> Waiting | 
         return None
     if breaker.is_open(now):
         return Waiting(harness, breaker.why, breaker.until)
-    if breaker.trial is not None and proc.is_alive(breaker.trial.worker):
+    if breaker.trial is not None and is_alive(breaker.trial.worker):
         return Waiting(harness, breaker.why, None)
     return None
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from batonpass.core.ids import AgentId
-from batonpass.worker.proc import MARK
+from batonpass.worker.crew import MARK
 
 MACHINE_NAME: Final = "Batonpass"
 MACHINE_EMAIL: Final = "batonpass@localhost"

@@ -43,9 +43,9 @@ from batonpass.core import reports
 from batonpass.core.ids import AgentId, NodeId, PersonId, RunId
 from batonpass.core.outcome import Terminal
 from batonpass.core.points import reach
+from batonpass.worker.crew import Identity
 from batonpass.worker.errors import FileDamaged, RecordMoved, RunBusy
 from batonpass.worker.git import Sha
-from batonpass.worker.proc import Identity
 
 REPORT_BYTES_MAX: Final = 1024 * 1024
 """How much of a final report is taken; of a longer one, its head."""

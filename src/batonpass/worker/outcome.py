@@ -47,13 +47,13 @@ from batonpass.core.outcome import (
 from batonpass.core.points import reach
 from batonpass.core.reports import About, Draft, finding_node, report_node
 from batonpass.worker import worktree
+from batonpass.worker.crew import Crew
 from batonpass.worker.errors import FileDamaged, LaunchRefused
 from batonpass.worker.graph import Graph, Seen
 from batonpass.worker.harness import registry
 from batonpass.worker.harness.base import Harness
 from batonpass.worker.harness.replay import replayed
 from batonpass.worker.journal import PLAIN, Ended, HeldRun, RunRecord, Spooled, State, Stopped, timestamp
-from batonpass.worker.proc import Crew
 from batonpass.worker.settings import Settings
 from batonpass.worker.unclaimed import close, require_its_graph
 

@@ -11,15 +11,15 @@ from pathlib import Path
 from batonpass.client.config import ConfigError
 from batonpass.core.errors import Invalid
 from batonpass.core.ids import NodeId, RunId
-from batonpass.worker import boxfile, proc
+from batonpass.worker import boxfile
 from batonpass.worker.config import disposable_in
+from batonpass.worker.crew import Crew, is_alive
 from batonpass.worker.errors import LaunchRefused, RunBusy, WorkerError
 from batonpass.worker.harness import registry
 from batonpass.worker.harness.base import Harness
 from batonpass.worker.journal import Journal, RunFolder, RunRecord, State
 from batonpass.worker.mirror import Mirror
 from batonpass.worker.outcome import Settler, settle
-from batonpass.worker.proc import Crew
 from batonpass.worker.worker import Worker
 
 
@@ -105,7 +105,7 @@ def _set_aside(worker: Worker, run: RunFolder) -> None:
 def _is_followed(record: RunRecord) -> bool:
     """Whether the run's supervisor still lives; the lock says so too, where locks work."""
     runner = record.runner
-    return runner is not None and runner.pid != os.getpid() and proc.is_alive(runner)
+    return runner is not None and runner.pid != os.getpid() and is_alive(runner)
 
 
 def told(record: RunRecord) -> str:

@@ -22,10 +22,9 @@ from typing import Final
 
 from batonpass.core.errors import Invalid, NotFound
 from batonpass.core.ids import NodeId
-from batonpass.worker import proc
+from batonpass.worker.crew import Crew, Graces, Identity, is_alive, tell
 from batonpass.worker.errors import RunBusy
 from batonpass.worker.journal import Ended, HeldRun, Journal, RunFolder, RunRecord, State
-from batonpass.worker.proc import Crew, Graces
 
 POLL_S: Final = 0.1
 """How often a run that was asked to end is looked at."""
@@ -139,18 +138,18 @@ def _wait_for_supervisor(folder: RunFolder, patience_s: float) -> None:
             _kill(folder, supervisor)
             return
         if supervisor is not None and supervisor != asked:
-            proc.tell(supervisor, SIGTERM)
+            tell(supervisor, SIGTERM)
             asked = supervisor
         time.sleep(POLL_S)
 
 
-def _kill(folder: RunFolder, supervisor: proc.Identity | None) -> None:
+def _kill(folder: RunFolder, supervisor: Identity | None) -> None:
     """Kill a supervisor that did not end when it was asked to, and wait until the run is free."""
     if supervisor is None or supervisor.pid == os.getpid():
         raise RunBusy(f"the run {folder.path.name} is being launched or settled by another process; try again")
-    proc.tell(supervisor, SIGKILL)
+    tell(supervisor, SIGKILL)
     deadline = time.monotonic() + KILLED_S_MAX
-    while proc.is_alive(supervisor) and time.monotonic() < deadline:
+    while is_alive(supervisor) and time.monotonic() < deadline:
         time.sleep(POLL_S)
 
 
@@ -158,7 +157,7 @@ def _hands(record: RunRecord, *, is_held: bool | None) -> Hands | None:
     runner = record.runner
     if is_held is False and record.state.is_final:
         return None
-    if runner is not None and proc.is_alive(runner):
+    if runner is not None and is_alive(runner):
         return Hands.SUPERVISOR
     if is_held:
         return Hands.WORKER if runner is None else Hands.SETTLEMENT

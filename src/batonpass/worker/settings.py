@@ -13,8 +13,8 @@ from batonpass.core.digest_text import Mode
 from batonpass.core.errors import Invalid
 from batonpass.core.queue import Accept
 from batonpass.worker import worktree
+from batonpass.worker.crew import Graces
 from batonpass.worker.journal import RETENTION
-from batonpass.worker.proc import Graces
 
 RUN_S_MAX: Final = 168 * 3600.0
 """A run's token lives seven days at most, and nothing of a run outlives it (D2a)."""

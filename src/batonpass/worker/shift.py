@@ -25,7 +25,7 @@ from signal import SIGTERM
 from typing import Final
 
 from batonpass.core.errors import BatonError, Forbidden, Unauthorized
-from batonpass.worker import proc
+from batonpass.worker.crew import is_alive, tell
 from batonpass.worker.dispatch import launch
 from batonpass.worker.errors import LaunchRefused, WorkerError
 from batonpass.worker.journal import RunFolder, RunRecord
@@ -163,10 +163,10 @@ class Shift:
         self._adopted_at_s = now_s + ADOPTED_LOOK_S
         for one in list(self.adopted):
             runner = one.record.runner
-            if runner is not None and proc.is_alive(runner):
+            if runner is not None and is_alive(runner):
                 if self.worker.interrupted.is_set() and one.record.run_id not in self._told_to_end:
                     self._told_to_end.add(one.record.run_id)
-                    proc.tell(runner, SIGTERM)
+                    tell(runner, SIGTERM)
                 continue
             self.adopted.remove(one)
             if one.record.node_id is not None:
@@ -197,9 +197,9 @@ class Shift:
             record = folder.readable()
             if record is None or record.run_id in ours or record.server != self.worker.graph.server:
                 continue
-            if record.worker_id is None or record.worker is None or proc.is_alive(record.worker):
+            if record.worker_id is None or record.worker is None or is_alive(record.worker):
                 continue
-            if record.runner is not None and proc.is_alive(record.runner):
+            if record.runner is not None and is_alive(record.runner):
                 self.adopted.append(Adopted(folder, record))
                 if record.node_id is not None:
                     self.worker.cooling.busy.add(record.node_id)

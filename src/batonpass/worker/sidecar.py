@@ -39,10 +39,11 @@ from batonpass.core.points import reach
 from batonpass.core.records import FieldName
 from batonpass.wire.records import FieldBody
 from batonpass.worker import environment, proc, signals
+from batonpass.worker.crew import Crew, Exit, Graces, become_subreaper
 from batonpass.worker.errors import LaunchRefused
 from batonpass.worker.holding import Holding, Wanted, take
 from batonpass.worker.printed import Printed
-from batonpass.worker.proc import Child, Crew, Exit, Graces
+from batonpass.worker.proc import Child
 from batonpass.worker.scribe import Scribe, Tally
 
 TICK_S: Final = 0.25
@@ -141,7 +142,7 @@ def run(client: Client, errand: Errand, world: World, *, owns_process: bool = Fa
     holding = take(client, errand.wanted, checkpoint=checkpoint)
     told_to_end = threading.Event()
     with _signals(told_to_end) if owns_process else nullcontext():
-        adopts = owns_process and proc.become_subreaper()
+        adopts = owns_process and become_subreaper()
         _tell_taken(holding, world)
         attempt = _Run(holding, replace(errand, command=command), world, checkpoint=checkpoint, adopts=adopts)
         return attempt.see_through(told_to_end)

@@ -22,9 +22,8 @@ from typing import Any, Final
 import msgspec
 
 from batonpass.core.outcome import Terminal
-from batonpass.worker import proc
+from batonpass.worker.crew import Identity, identify_self, is_alive
 from batonpass.worker.journal import RunRecord, timestamp
-from batonpass.worker.proc import Identity
 from batonpass.worker.select import Kind, Skipped
 from batonpass.worker.shift import Phase, Shift
 
@@ -117,7 +116,7 @@ class Board:
     started_at: datetime
     _last: bytes = b""
     _written_s: float = float("-inf")
-    _identity: Identity = field(default_factory=proc.identify_self)
+    _identity: Identity = field(default_factory=identify_self)
 
     def note(self, shift: Shift) -> None:
         """Write what the shift is at, unless it is what stands there already."""
@@ -202,7 +201,7 @@ def workers(home: Path) -> list[Status]:
 
 def as_it_is(status: Status) -> Status:
     """Return the status, stale when its process is gone, or another has its number, and it did not say that it ends."""
-    if status.stopped_at is not None or proc.is_alive(status.identity):
+    if status.stopped_at is not None or is_alive(status.identity):
         return status
     return msgspec.structs.replace(
         status, state=STALE, why="its process is gone; the next worker to start settles what it left"
@@ -216,7 +215,7 @@ def prune(home: Path) -> None:
             if time.time() - path.stat().st_mtime < RETENTION_S:
                 continue
             status = _read(path)
-            if status is None or not proc.is_alive(status.identity):
+            if status is None or not is_alive(status.identity):
                 path.unlink()
 
 

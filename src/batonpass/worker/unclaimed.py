@@ -16,9 +16,9 @@ from batonpass.core.errors import BatonError, Forbidden, LeaseLost, NotFound
 from batonpass.core.ids import NodeId
 from batonpass.core.outcome import Terminal
 from batonpass.worker import worktree
+from batonpass.worker.crew import Crew
 from batonpass.worker.graph import Graph
 from batonpass.worker.journal import HeldRun, RunRecord, timestamp
-from batonpass.worker.proc import Crew
 from batonpass.worker.settings import Settings
 
 NEVER_ASKED = "the run ended before its claim was answered; if it was granted, it lapses by itself"

@@ -26,6 +26,7 @@ from batonpass.core.errors import BatonError
 from batonpass.core.ids import AgentId, Fence, RunId
 from batonpass.core.points import reach
 from batonpass.worker import environment, git, proc, worktree
+from batonpass.worker.crew import identify_self
 from batonpass.worker.dispatch import equipment, hooks, prompt
 from batonpass.worker.dispatch.launch import Errand, NotLaunched, hand_back, note_failure
 from batonpass.worker.errors import LaunchRefused, WorkerError
@@ -116,7 +117,7 @@ class _Launch:
     def prepare(self, undo: ExitStack) -> Launched:
         """Return the started child; `undo` has what takes back every step so far, in reverse."""
         undo.callback(self._hand_back)
-        record = self._run.change(self._run.read(), runner=proc.identify_self())
+        record = self._run.change(self._run.read(), runner=identify_self())
         reach("lease.taken")
         heart = Unkept() if self._taken is None else self._graph.keep(self._taken)
         undo.callback(heart.stop)

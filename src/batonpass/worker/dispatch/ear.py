@@ -16,10 +16,10 @@ from types import TracebackType
 from typing import Final, Self
 
 from batonpass.core import reports
+from batonpass.worker.crew import Exit
 from batonpass.worker.harness.base import Command, Failure, Harness, Heard
 from batonpass.worker.harness.stream import LogLines
 from batonpass.worker.journal import REPORT_BYTES_MAX, HeldRun
-from batonpass.worker.proc import Exit
 
 LISTEN_S: Final = 0.1
 """How long one look reads at a stretch: what comes faster is read at the next, and the deadlines are looked at too."""

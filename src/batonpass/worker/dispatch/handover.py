@@ -22,11 +22,12 @@ from typing import Final
 import msgspec
 
 from batonpass.worker import environment, proc
+from batonpass.worker.crew import Identity
 from batonpass.worker.dispatch.launch import Answer, Errand, NotStarted, Started
 from batonpass.worker.errors import FileDamaged
 from batonpass.worker.errors import NotStarted as NoProcess
 from batonpass.worker.journal import HeldRun
-from batonpass.worker.proc import Detached, Identity
+from batonpass.worker.proc import Detached
 
 VERSION: Final = 1
 SEND_S_MAX: Final = 30.0

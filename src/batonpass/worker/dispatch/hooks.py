@@ -30,6 +30,7 @@ from batonpass.core import reports
 from batonpass.core.errors import Invalid
 from batonpass.core.ids import NodeId, RunId
 from batonpass.worker import environment, git, proc, worktree
+from batonpass.worker.crew import MARK, Crew
 from batonpass.worker.errors import LaunchRefused, NotStarted, TimedOut, WorkerError
 from batonpass.worker.git import Checkout, Head
 from batonpass.worker.worktree import Worktree
@@ -55,7 +56,7 @@ class Site:
         """Return the whole environment of a hook; what it leaves behind can be found by the run's mark."""
         return {
             **environment.plain(self.inherited),
-            proc.MARK: ":".join(filter(None, [self.inherited.get(proc.MARK), self.run])),
+            MARK: ":".join(filter(None, [self.inherited.get(MARK), self.run])),
             "PWD": str(self.tree.path),
             "BATON_WORKTREE": str(self.tree.path),
             "BATON_MAIN_CHECKOUT": str(self.tree.repository.folder),
@@ -99,7 +100,7 @@ def set_up(
         _require_unmoved(before, _standing(site), site)
         worktree.verify(site.tree)
     except (WorkerError, OSError) as error:
-        proc.Crew(site.run).stop()
+        Crew(site.run).stop()
         _scour(site.tree)
         raise error if isinstance(error, LaunchRefused) else LaunchRefused(f"the set-up hook: {error}") from error
 

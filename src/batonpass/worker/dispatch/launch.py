@@ -31,13 +31,13 @@ from typing import Final, Protocol
 from batonpass.core.errors import BatonError
 from batonpass.core.ids import AgentId, NodeId, RunId
 from batonpass.core.outcome import Terminal
-from batonpass.worker import environment, git, proc
+from batonpass.worker import environment, git
+from batonpass.worker.crew import Identity, identify_self
 from batonpass.worker.errors import LaunchRefused, WorkerError
 from batonpass.worker.git import Checkout, Sha
 from batonpass.worker.graph import Caller, Graph, Taken
 from batonpass.worker.harness.base import McpServer
 from batonpass.worker.journal import Ended, HeldRun, RunRecord, State, Stopped, timestamp
-from batonpass.worker.proc import Identity
 from batonpass.worker.settings import Settings
 
 COMMAND: Final = "command"
@@ -242,7 +242,7 @@ def new_record(
         dispatch=run,
         repository=str(ground.repository.folder),
         base=ground.base,
-        worker=proc.identify_self(),
+        worker=identify_self(),
         profile=order.profile,
         read_only=order.read_only or None,
         instructions=order.instructions or None,
