@@ -20,6 +20,7 @@ from batonpass.server.services.bundle import Services
 from batonpass.server.services.search import catch_up
 from batonpass.server.services.service_accounts import ServiceAccounts
 from batonpass.store.base import Store
+from batonpass.store.endings import ended
 
 log = logging.getLogger(__name__)
 
@@ -43,10 +44,16 @@ async def keep_house(store: Store, *, record_history: timedelta | None = None) -
 
     The histories of records are kept for `record_history`, without it for ever.
     """
-    async with asyncio.TaskGroup() as house:
-        house.create_task(_sweep(store, record_history), name="retention")
-        house.create_task(ranking.keep_ranking(store), name="ranking")
-        house.create_task(_read_unread(store), name="index of words")
+    tasks = [
+        asyncio.create_task(_sweep(store, record_history), name="retention"),
+        asyncio.create_task(ranking.keep_ranking(store), name="ranking"),
+        asyncio.create_task(_read_unread(store), name="index of words"),
+    ]
+    try:  # no task group: it cancels each of them once, and waits for ever for one that has lost that
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        await asyncio.gather(*done)
+    finally:
+        await ended(tasks)
 
 
 async def _sweep(store: Store, record_history: timedelta | None) -> None:

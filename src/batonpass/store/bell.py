@@ -11,9 +11,11 @@ Nothing runs while nobody listens, but for the telling of other processes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
+
+from batonpass.store.endings import ended
 
 Heard = Callable[[], None]
 
@@ -21,8 +23,6 @@ LOOK_S: Final = 1.0
 """How long a listener trusts silence, in seconds."""
 LOOK_DEAF_S: Final = 0.05
 """The same where other processes can't be heard."""
-CANCEL_AGAIN_S: Final = 0.05
-"""After so long a task that was cancelled, and goes on, is cancelled again."""
 
 
 class Bell:
@@ -83,16 +83,3 @@ class Bell:
         """Hold on to a task until it is done: the event loop alone would forget it."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-async def ended(tasks: Collection[asyncio.Task[None]]) -> None:
-    """Cancel `tasks` until all of them are over.
-
-    Once may not do: before Python 3.12 `asyncio.wait_for`, by which the driver
-    waits, loses a cancellation that comes together with what it waits for.
-    """
-    while going := {task for task in tasks if not task.done()}:
-        for task in going:
-            task.cancel()
-        await asyncio.wait(going, timeout=CANCEL_AGAIN_S)
-    await asyncio.gather(*tasks, return_exceptions=True)

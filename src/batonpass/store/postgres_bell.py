@@ -10,6 +10,7 @@ from typing import Final
 import psycopg
 
 from batonpass.store.bell import LOOK_DEAF_S, LOOK_S, Bell
+from batonpass.store.endings import ended
 
 log = logging.getLogger(__name__)
 
@@ -58,8 +59,7 @@ class PostgresBell(Bell):
         self._closed = True
         if (telling := self._telling) is not None:
             await asyncio.wait({telling}, timeout=AGAIN_S)
-            telling.cancel()
-            await asyncio.gather(telling, return_exceptions=True)
+            await ended([telling])
         await self._let_go()
         await super().close()
 
