@@ -13,7 +13,8 @@ from typing import Final
 import msgspec
 
 from batonpass.core.ids import NodeId
-from batonpass.worker.journal import Journal, RunRecord
+from batonpass.worker.journal import Journal
+from batonpass.worker.record import RunRecord
 from bench.box import Box, until
 from bench.stamps import percentile
 

@@ -20,7 +20,8 @@ from batonpass.core import points
 from batonpass.core.ids import AgentId, HolderId, NodeId, RunId
 from batonpass.testing.commands import Baton
 from batonpass.testing.repos import Repo, make_repo, person_environment
-from batonpass.worker.journal import Journal, RunFolder, RunRecord
+from batonpass.worker.journal import Journal, RunFolder
+from batonpass.worker.record import RunRecord
 
 Spawn = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -24,9 +24,10 @@ from batonpass.core.outcome import Terminal
 from batonpass.testing.commands import BATON, Baton
 from batonpass.testing.repos import make_repo, person_environment
 from batonpass.testing.runs import BEGAN, RUN, put_run, run_record, settled
-from batonpass.worker import journal, proc
+from batonpass.worker import proc
 from batonpass.worker.crew import Identity, identify_self, is_alive
-from batonpass.worker.journal import HeldRun, RunFolder, State
+from batonpass.worker.journal import HeldRun, RunFolder
+from batonpass.worker.record import RunRecord, State, as_json, timestamp
 
 Spawn = Callable[..., subprocess.CompletedProcess[str]]
 GONE = Identity(1, 1, "another boot")
@@ -34,7 +35,7 @@ GONE = Identity(1, 1, "another boot")
 
 def fill(home: Path, count: int) -> None:
     for number in range(count):
-        at = journal.timestamp(BEGAN + timedelta(minutes=number))
+        at = timestamp(BEGAN + timedelta(minutes=number))
         put_run(home, run_record(RunId(f"{number:03}-{number:060}"), created_at=at, **settled()))
 
 
@@ -157,7 +158,7 @@ def test_the_fleets_runs_are_those_the_server_was_told_of(baton: Baton) -> None:
     with baton.as_agent("mill"), connect() as client:
         for number in range(3):
             run = RunId(f"{number}0b10101-1234-4abc-8def-0123456789ab")
-            told = journal.as_json(replace(record, run_id=run, terminal_state=Terminal.REPORTED))
+            told = as_json(replace(record, run_id=run, terminal_state=Terminal.REPORTED))
             client.put_run(run, told)
 
     told = baton.json("runs", "--fleet", "--node", "task-a", "--limit", "2")
@@ -384,7 +385,7 @@ def test_no_run_is_no_order(baton: Baton) -> None:
 
 def test_records_of_long_ago_go_and_what_somebody_may_need_stays(baton: Baton) -> None:
     long_ago = settled(datetime.now(UTC) - timedelta(days=8))
-    mirrored: dict[str, Any] = {"mirrored_at": journal.timestamp(BEGAN)}
+    mirrored: dict[str, Any] = {"mirrored_at": timestamp(BEGAN)}
     put_run(baton.home, run_record(**mirrored, **long_ago))
     put_run(baton.home, run_record(RunId("kept"), worktree_kept=("untracked: a",), **mirrored, **long_ago))
     put_run(baton.home, run_record(RunId("here-only"), **long_ago))
@@ -401,4 +402,4 @@ def test_every_field_of_the_record_is_explained_on_its_page_and_no_other() -> No
     page = (Path(__file__).parents[2] / "docs/reference/runs.md").read_text()
     explained = re.findall(r"^\| `(\w+)` \|", page.partition("## The record")[2], re.MULTILINE)
 
-    assert sorted(explained) == sorted(field.name for field in dataclasses.fields(journal.RunRecord))
+    assert sorted(explained) == sorted(field.name for field in dataclasses.fields(RunRecord))

@@ -19,7 +19,7 @@ from batonpass.core.ids import AgentId, HolderId, NodeId, RunId
 from batonpass.testing.commands import BATON, Baton
 from batonpass.testing.repos import make_repo, person_environment
 from batonpass.worker.git import Sha
-from batonpass.worker.journal import RunRecord, State, Stopped
+from batonpass.worker.record import RunRecord, State, Stopped
 
 Spawn = Callable[..., subprocess.CompletedProcess[str]]
 

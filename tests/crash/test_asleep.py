@@ -22,7 +22,7 @@ from batonpass.testing.fleet import Fleet
 from batonpass.wire.policy import PolicyRequest
 from batonpass.worker import git
 from batonpass.worker.crew import Crew
-from batonpass.worker.journal import State, Stopped
+from batonpass.worker.record import State, Stopped
 
 REPORT: Final = "echo Half of it works. > $BATON_REPORT"
 DECLINE: Final = "echo DECLINED: done already > $BATON_REPORT"

@@ -24,7 +24,8 @@ from batonpass.testing.fleet import Fleet
 from batonpass.testing.points import calling
 from batonpass.worker import git
 from batonpass.worker.crew import Crew, is_alive
-from batonpass.worker.journal import RunFolder, RunRecord, State
+from batonpass.worker.journal import RunFolder
+from batonpass.worker.record import RunRecord, State
 
 REPORT: Final = "echo Half of it works. > $BATON_REPORT"
 DECLINE: Final = "echo DECLINED: done already > $BATON_REPORT"

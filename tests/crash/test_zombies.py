@@ -24,7 +24,7 @@ from batonpass.testing.fleet import SESSION, Fleet, Supervised
 from batonpass.testing.points import wait_paused
 from batonpass.wire.policy import PolicyRequest
 from batonpass.worker.crew import Crew
-from batonpass.worker.journal import State, Stopped
+from batonpass.worker.record import State, Stopped
 
 WAIT_S_MAX: Final = 30.0
 TTL_MS: Final = 3_000

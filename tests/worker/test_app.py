@@ -21,7 +21,7 @@ from batonpass.testing.repos import Repo
 from batonpass.worker.app import run_once
 from batonpass.worker.crew import identify
 from batonpass.worker.dispatch.launch import Order
-from batonpass.worker.journal import State, Stopped
+from batonpass.worker.record import State, Stopped
 from batonpass.worker.settings import Settings
 
 

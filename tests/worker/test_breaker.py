@@ -16,7 +16,7 @@ from batonpass.worker import breaker
 from batonpass.worker.breaker import Breaker, Breakers, Trial
 from batonpass.worker.crew import identify_self
 from batonpass.worker.git import Sha
-from batonpass.worker.journal import Ended, RunRecord, timestamp
+from batonpass.worker.record import Ended, RunRecord, timestamp
 
 NOW = datetime(2026, 12, 1, 12, tzinfo=UTC)
 RUN = RunRecord(

@@ -20,7 +20,8 @@ from batonpass.worker import git
 from batonpass.worker.dispatch import launch
 from batonpass.worker.dispatch.handover import Line
 from batonpass.worker.dispatch.launch import Begun, Launcher, NotLaunched, Order
-from batonpass.worker.journal import Journal, RunFolder, RunRecord, State, Stopped
+from batonpass.worker.journal import Journal, RunFolder
+from batonpass.worker.record import RunRecord, State, Stopped
 from batonpass.worker.settings import Settings
 
 NOW: Final = datetime(2026, 11, 30, 12, tzinfo=UTC)

@@ -15,7 +15,8 @@ from batonpass.worker.dispatch.target import Assigned, Reason, Target
 from batonpass.worker.errors import LaunchRefused
 from batonpass.worker.git import Sha
 from batonpass.worker.graph import Caller
-from batonpass.worker.journal import Journal, RunRecord
+from batonpass.worker.journal import Journal
+from batonpass.worker.record import RunRecord
 
 PAT = PersonId(HolderId("person-pat"))
 MILL = AgentId(HolderId("agent-mill"))

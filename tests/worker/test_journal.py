@@ -15,7 +15,8 @@ from batonpass.core.outcome import Terminal
 from batonpass.worker import journal
 from batonpass.worker.errors import RecordMoved, RunBusy
 from batonpass.worker.git import Sha
-from batonpass.worker.journal import HeldRun, Journal, RunFolder, RunRecord, Spooled, State
+from batonpass.worker.journal import HeldRun, Journal, RunFolder, Spooled
+from batonpass.worker.record import RunRecord, State, as_json, timestamp
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
 RUN = RunId("0b101010-1234-4abc-8def-0123456789ab")
@@ -28,7 +29,7 @@ def record(run: RunId = RUN, **changes: Any) -> RunRecord:  # noqa: ANN401 — w
         "name": None,
         "harness": "command",
         "cwd": "/srv/project",
-        "created_at": journal.timestamp(NOW),
+        "created_at": timestamp(NOW),
         "server": "http://baton.test",
         "agent": AgentId(HolderId("agent-mill")),
         "dispatch": run,
@@ -69,7 +70,7 @@ def test_a_run_is_read_back_as_it_was_written(book: Journal, run: HeldRun) -> No
 
 
 def test_runs_are_listed_from_the_oldest_and_strange_folders_passed_over(book: Journal) -> None:
-    later = record(RunId("a-later"), created_at=journal.timestamp(NOW + timedelta(hours=1)))
+    later = record(RunId("a-later"), created_at=timestamp(NOW + timedelta(hours=1)))
     with book.create(later), book.create(record()):
         pass
     (book.folder / "broken").mkdir()
@@ -204,7 +205,7 @@ def test_a_path_that_is_no_text_comes_back_as_it_was_and_is_told_as_text(run: He
 
     assert run.read().cwd == strange
     assert not RunFolder(run.path).is_damaged
-    told = journal.as_json(run.read())
+    told = as_json(run.read())
     assert (told["cwd"], told["title"]) == ("/srv/caf\ufffd \U0001f600", "half a pair: \ufffd")
 
 
@@ -228,7 +229,7 @@ def entry(text: str) -> Spooled:
         agent=AgentId(HolderId("agent-mill")),
         node=NodeId("task-1"),
         epoch=4,
-        spooled_at=journal.timestamp(NOW),
+        spooled_at=timestamp(NOW),
         text=text,
     )
 
@@ -313,7 +314,7 @@ def test_a_report_cut_inside_a_character_ends_before_it(run: HeldRun) -> None:
         ({}, False),
         ({"worktree_kept": ("untracked: a",)}, True),
         ({"contract_settled_at": None, "contract_pending": True}, True),
-        ({"contract_settled_at": journal.timestamp(NOW - timedelta(days=13))}, True),
+        ({"contract_settled_at": timestamp(NOW - timedelta(days=13))}, True),
         ({"mirrored_at": None}, True),
         ({"mirrored_at": None, "node_id": None}, False),
     ],
@@ -324,8 +325,8 @@ def test_a_settled_run_goes_after_fourteen_days_unless_somebody_may_need_it(
     settled = {
         "node_id": NodeId("task-1"),
         "contract_pending": False,
-        "contract_settled_at": journal.timestamp(NOW - timedelta(days=14)),
-        "mirrored_at": journal.timestamp(NOW - timedelta(days=14)),
+        "contract_settled_at": timestamp(NOW - timedelta(days=14)),
+        "mirrored_at": timestamp(NOW - timedelta(days=14)),
     }
     with book.create(record(**{**settled, **changes})):
         pass
@@ -338,7 +339,7 @@ def test_a_settled_run_goes_after_fourteen_days_unless_somebody_may_need_it(
 
 @pytest.mark.parametrize("hours, stays", [(1, True), (2, False)])
 def test_the_box_says_how_long_a_run_stays(book: Journal, hours: int, *, stays: bool) -> None:
-    settled = journal.timestamp(NOW - timedelta(hours=hours))
+    settled = timestamp(NOW - timedelta(hours=hours))
     with book.create(record(contract_pending=False, contract_settled_at=settled)):
         pass
 
@@ -348,7 +349,7 @@ def test_the_box_says_how_long_a_run_stays(book: Journal, hours: int, *, stays: 
 
 
 def test_a_run_somebody_is_at_work_on_is_never_pruned(book: Journal) -> None:
-    old = journal.timestamp(NOW - timedelta(days=99))
+    old = timestamp(NOW - timedelta(days=99))
     with book.create(record(contract_pending=False, contract_settled_at=old)):
         book.prune(NOW)
 

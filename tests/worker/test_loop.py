@@ -29,8 +29,9 @@ from batonpass.worker.dispatch import launch, supervisor
 from batonpass.worker.dispatch.launch import Order
 from batonpass.worker.errors import LaunchRefused
 from batonpass.worker.graph import Caller
-from batonpass.worker.journal import Ended, Journal, RunRecord, State, Stopped
+from batonpass.worker.journal import Journal
 from batonpass.worker.loop import Worker
+from batonpass.worker.record import Ended, RunRecord, State, Stopped
 from batonpass.worker.settings import Settings
 
 NOW: Final = datetime(2026, 11, 30, 12, tzinfo=UTC)

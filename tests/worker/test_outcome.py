@@ -18,12 +18,13 @@ from batonpass.core.reports import About, Standing, report_node
 from batonpass.testing.graph import AGENT, OWNER, MemoryGraph, failing_with
 from batonpass.testing.repos import Repo
 from batonpass.wire.errors import error_of
-from batonpass.worker import journal, proc, worktree
+from batonpass.worker import proc, worktree
 from batonpass.worker.crew import Crew, Exit, Graces, identify
 from batonpass.worker.errors import RecordMoved
 from batonpass.worker.graph import Caller
-from batonpass.worker.journal import HeldRun, Journal, RunRecord, State, Stopped
+from batonpass.worker.journal import HeldRun, Journal
 from batonpass.worker.outcome import Settler, settle
+from batonpass.worker.record import RunRecord, State, Stopped, timestamp
 from batonpass.worker.settings import Settings
 from batonpass.worker.worktree import Worktree
 
@@ -84,7 +85,7 @@ def ended(tmp_path: Path, repo: Repo) -> Iterator[Ended]:
         harness="command",
         state=State.DONE,
         cwd=str(tree.path),
-        created_at=journal.timestamp(NOW),
+        created_at=timestamp(NOW),
         exit_code=0,
         server=graph.server,
         incarnation=graph.me.incarnation,
@@ -120,7 +121,7 @@ def test_a_report_is_filed_and_then_the_lease_released(ended: Ended) -> None:
     assert not ended.is_held
     assert (record.terminal_state, record.terminal_enforced) == (Terminal.REPORTED, True)
     assert (record.report_node_id, record.lease_released) == (REPORT_ID, True)
-    assert (record.contract_pending, record.contract_settled_at) == (False, journal.timestamp(NOW))
+    assert (record.contract_pending, record.contract_settled_at) == (False, timestamp(NOW))
     assert ended.run.read() == record
 
 

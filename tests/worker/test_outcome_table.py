@@ -26,8 +26,9 @@ from batonpass.testing.runs import BEGAN, RUN, run_record
 from batonpass.worker import worktree
 from batonpass.worker.crew import Crew, Graces, Identity
 from batonpass.worker.graph import Put
-from batonpass.worker.journal import Ended, HeldRun, Journal, RunRecord, State
+from batonpass.worker.journal import HeldRun, Journal
 from batonpass.worker.outcome import Settler, settle
+from batonpass.worker.record import Ended, RunRecord, State
 from batonpass.worker.server_graph import ServerGraph
 from batonpass.worker.settings import Settings
 

@@ -20,7 +20,8 @@ from batonpass.testing.repos import Repo
 from batonpass.worker.crew import Graces
 from batonpass.worker.dispatch import launch, supervisor
 from batonpass.worker.dispatch.launch import Begun, Launcher, NotLaunched, Order
-from batonpass.worker.journal import Ended, Journal, RunFolder, RunRecord, State, Stopped
+from batonpass.worker.journal import Journal, RunFolder
+from batonpass.worker.record import Ended, RunRecord, State, Stopped
 from batonpass.worker.settings import Settings
 
 NOW: Final = datetime(2026, 11, 30, 12, tzinfo=UTC)

@@ -12,11 +12,11 @@ import pytest
 from batonpass.core.ids import RunId
 from batonpass.core.outcome import Terminal
 from batonpass.testing.graph import AGENT, OWNER, MemoryGraph
-from batonpass.worker import journal
 from batonpass.worker.git import Sha
-from batonpass.worker.journal import Journal, RunRecord, State
+from batonpass.worker.journal import Journal
 from batonpass.worker.outcome import Settler
 from batonpass.worker.reaping import take_up_item
+from batonpass.worker.record import RunRecord, State, timestamp
 from batonpass.worker.settings import Settings
 
 NOW: Final = datetime(2026, 11, 30, 12, tzinfo=UTC)
@@ -46,7 +46,7 @@ def test_what_a_described_program_said_before_its_supervisor_died_is_its_report(
         harness="own",
         state=State.RUNNING,
         cwd=str(tmp_path),
-        created_at=journal.timestamp(NOW),
+        created_at=timestamp(NOW),
         server=graph.server,
         incarnation=graph.me.incarnation,
         repository=str(tmp_path),

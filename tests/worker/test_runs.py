@@ -20,7 +20,8 @@ from batonpass.testing.runs import BEGAN, RUN, put_run, run_record, settled
 from batonpass.worker import journal, proc, runs
 from batonpass.worker.crew import Crew, Graces, Identity, identify, identify_self, is_alive
 from batonpass.worker.errors import RunBusy
-from batonpass.worker.journal import Ended, HeldRun, Journal, RunRecord, State
+from batonpass.worker.journal import HeldRun, Journal
+from batonpass.worker.record import Ended, RunRecord, State, timestamp
 from batonpass.worker.runs import Hands
 
 GRACES = Graces(0.1, 0.2, 5)
@@ -136,7 +137,7 @@ def test_where_locks_cannot_be_asked_for_the_listing_says_so(home: Path) -> None
 def several(home: Path, count: int) -> list[RunId]:
     ids = [RunId(f"{number:03}a") for number in range(count)]
     for number, run in enumerate(ids):
-        at = journal.timestamp(BEGAN + timedelta(minutes=number))
+        at = timestamp(BEGAN + timedelta(minutes=number))
         put_run(home, run_record(run, created_at=at, node_id=NodeId(f"task-{number % 2}"), **settled()))
     return ids
 

@@ -28,10 +28,11 @@ from batonpass.worker.dispatch import launch
 from batonpass.worker.dispatch.launch import Order
 from batonpass.worker.errors import LaunchRefused
 from batonpass.worker.graph import Item
-from batonpass.worker.journal import Ended, Journal, RunRecord, State, Stopped, timestamp
+from batonpass.worker.journal import Journal
 from batonpass.worker.outlook import outlook
 from batonpass.worker.pace import INTERVAL_S, MAX_INTERVAL_S, Pace
 from batonpass.worker.pulse import Pulse
+from batonpass.worker.record import Ended, RunRecord, State, Stopped, timestamp
 from batonpass.worker.select import Kind, Skipped
 from batonpass.worker.settings import Settings
 from batonpass.worker.shift import Phase, Shift

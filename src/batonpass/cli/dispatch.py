@@ -35,9 +35,10 @@ from batonpass.worker.dispatch.launch import Begun, Launcher, NotLaunched
 from batonpass.worker.dispatch.plan import Plan, Sending, Wish
 from batonpass.worker.errors import LaunchRefused
 from batonpass.worker.graph import Item
-from batonpass.worker.journal import Journal, RunFolder, RunRecord, as_json
+from batonpass.worker.journal import Journal, RunFolder
 from batonpass.worker.outcome import Settler
 from batonpass.worker.reaping import take_up_item
+from batonpass.worker.record import RunRecord, as_json
 from batonpass.worker.select import refusal
 from batonpass.worker.server_graph import ServerGraph
 from batonpass.worker.settings import DEFAULT_RUN_IDLE_S, DEFAULT_RUN_MAX_S, Settings

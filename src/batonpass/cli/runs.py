@@ -43,8 +43,9 @@ from batonpass.core.ids import NodeId
 from batonpass.worker import runs
 from batonpass.worker.config import disposable_in, load
 from batonpass.worker.crew import Crew
-from batonpass.worker.journal import HeldRun, Journal, RunFolder, RunRecord, as_json
+from batonpass.worker.journal import HeldRun, Journal, RunFolder
 from batonpass.worker.outcome import Settler, settle
+from batonpass.worker.record import RunRecord, as_json
 from batonpass.worker.runs import Hands, Listing, Run
 from batonpass.worker.server_graph import ServerGraph
 from batonpass.worker.settings import Settings

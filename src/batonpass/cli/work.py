@@ -32,11 +32,11 @@ from batonpass.worker.dispatch import templates
 from batonpass.worker.dispatch.handover import ByProcess
 from batonpass.worker.dispatch.launch import Order
 from batonpass.worker.errors import WorkerError
-from batonpass.worker.journal import RunRecord, State, Stopped, as_json
 from batonpass.worker.orders import Orders, with_harness
 from batonpass.worker.outlook import Outlook, outlook, unknown
 from batonpass.worker.pace import Pace
 from batonpass.worker.pulse import Pulse
+from batonpass.worker.record import RunRecord, State, Stopped, as_json
 from batonpass.worker.server_graph import ServerGraph
 from batonpass.worker.settings import Settings
 from batonpass.worker.shift import Shift

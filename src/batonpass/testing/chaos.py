@@ -28,7 +28,8 @@ from typing import Any, Final, Self
 
 from batonpass.testing.fleet import END_S_MAX, Fleet
 from batonpass.worker.crew import Crew, Identity, is_alive, tell
-from batonpass.worker.journal import Journal, RunRecord
+from batonpass.worker.journal import Journal
+from batonpass.worker.record import RunRecord
 
 PROJECT: Final = "chaos"
 WORKERS: Final = 2

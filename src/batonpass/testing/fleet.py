@@ -46,7 +46,8 @@ from batonpass.worker.crew import Crew, is_alive, tell
 from batonpass.worker.dispatch import launch
 from batonpass.worker.dispatch.handover import ByProcess, SupervisorProcess
 from batonpass.worker.dispatch.launch import Errand, Launcher, Order
-from batonpass.worker.journal import HeldRun, Journal, RunFolder, RunRecord
+from batonpass.worker.journal import HeldRun, Journal, RunFolder
+from batonpass.worker.record import RunRecord
 from batonpass.worker.server_graph import ServerGraph
 from batonpass.worker.settings import Settings
 

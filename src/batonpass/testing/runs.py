@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from batonpass.core.ids import AgentId, HolderId, NodeId, RunId
-from batonpass.worker import journal
 from batonpass.worker.git import Sha
-from batonpass.worker.journal import Journal, RunFolder, RunRecord, State
+from batonpass.worker.journal import Journal, RunFolder
+from batonpass.worker.record import PLAIN, RunRecord, State, timestamp
 
 BEGAN: Final = datetime(2026, 11, 30, 12, tzinfo=UTC)
 RUN: Final = RunId("0b101010-1234-4abc-8def-0123456789ab")
@@ -23,10 +23,10 @@ def run_record(run: RunId = RUN, **changes: Any) -> RunRecord:  # noqa: ANN401 â
         run_id=run,
         node_id=NodeId("task-1"),
         name="task-1",
-        harness=journal.PLAIN,
+        harness=PLAIN,
         state=State.DONE,
         cwd="/srv/project",
-        created_at=journal.timestamp(BEGAN),
+        created_at=timestamp(BEGAN),
         exit_code=0,
         server="http://baton.test",
         agent=AGENT,
@@ -39,7 +39,7 @@ def run_record(run: RunId = RUN, **changes: Any) -> RunRecord:  # noqa: ANN401 â
 
 def settled(at: datetime = BEGAN) -> dict[str, Any]:
     """Return the fields of a record that nothing is left to do for."""
-    return {"contract_pending": False, "contract_settled_at": journal.timestamp(at)}
+    return {"contract_pending": False, "contract_settled_at": timestamp(at)}
 
 
 def put_run(home: Path, record: RunRecord) -> RunFolder:

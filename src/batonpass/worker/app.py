@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from batonpass.worker import proc, signals
 from batonpass.worker.dispatch.launch import Order, Starter
 from batonpass.worker.graph import Graph
-from batonpass.worker.journal import RunRecord
 from batonpass.worker.pace import Pace
+from batonpass.worker.record import RunRecord
 from batonpass.worker.settings import Settings
 from batonpass.worker.shift import Shift, once
 from batonpass.worker.worker import Width, Worker

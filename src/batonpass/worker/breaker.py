@@ -32,7 +32,7 @@ import msgspec
 
 from batonpass.core.ids import RunId
 from batonpass.worker.crew import Identity, identify_self, is_alive
-from batonpass.worker.journal import Ended, RunRecord, timestamp
+from batonpass.worker.record import Ended, RunRecord, timestamp
 
 FIRST: Final = timedelta(minutes=1)
 LONGEST: Final = timedelta(hours=1)

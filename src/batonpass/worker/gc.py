@@ -33,7 +33,8 @@ from batonpass.worker import environment, git, worktree
 from batonpass.worker.errors import RunBusy, WorkerError
 from batonpass.worker.git import HEADS, Checkout, Sha
 from batonpass.worker.graph import Caller, Graph
-from batonpass.worker.journal import HeldRun, Journal, RunFolder, RunRecord
+from batonpass.worker.journal import HeldRun, Journal, RunFolder
+from batonpass.worker.record import RunRecord
 from batonpass.worker.worktree import TRASH, Worktree
 
 FOLDER: Final = "worktrees"

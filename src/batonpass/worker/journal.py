@@ -25,167 +25,30 @@ from __future__ import annotations
 
 import codecs
 import fcntl
-import json
 import os
 import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, fields, replace
-from datetime import UTC, datetime, timedelta
-from enum import StrEnum
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import msgspec
 
 from batonpass.core import reports
-from batonpass.core.ids import AgentId, NodeId, PersonId, RunId
-from batonpass.core.outcome import Terminal
+from batonpass.core.ids import AgentId, NodeId, RunId
 from batonpass.core.points import reach
-from batonpass.worker.crew import Identity
 from batonpass.worker.errors import FileDamaged, RecordMoved, RunBusy
-from batonpass.worker.git import Sha
+from batonpass.worker.record import PLAIN, AnyRecord, RunRecord, decoded, encoded
 
 REPORT_BYTES_MAX: Final = 1024 * 1024
 """How much of a final report is taken; of a longer one, its head."""
 RETENTION: Final = timedelta(days=14)
 """How long a settled run's folder stays unless the box says otherwise (`dispatch.runRetentionMs`, D43)."""
-PLAIN: Final = "command"
-"""The harness of a plain command: all that it prints is its last word, as far as it leaves no report."""
 LEFTOVER_S_MIN: Final = 3600.0
 """How old a half-made folder must be before it counts as left: the making of one takes milliseconds."""
-
-
-T = TypeVar("T")
-
-
-class State(StrEnum):
-    """How far the process of a run is; the last four are final."""
-
-    LAUNCHING = "launching"
-    RUNNING = "running"
-    DONE = "done"
-    FAILED = "failed"
-    FAILED_LAUNCH = "failed_launch"
-    VANISHED = "vanished"
-
-    @property
-    def is_final(self) -> bool:
-        """Whether the process is over."""
-        return self not in {State.LAUNCHING, State.RUNNING}
-
-
-class Ended(StrEnum):
-    """Why a process ended, in broad classes; readers must expect others."""
-
-    COMPLETED = "completed"
-    ENVIRONMENT = "environment"
-    LAUNCH = "launch"
-    FAILED = "failed"
-    IDLE = "idle"
-    UNKNOWN = "unknown"
-
-
-class Stopped(StrEnum):
-    """Why a worker itself stopped a run's process."""
-
-    IDLE = "idle"
-    MAX = "max"
-    LEASE_LOST = "lease_lost"
-    INTERRUPTED = "interrupted"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRecord:
-    """Everything known of one run. Moments are ISO 8601 with an offset; paths are absolute.
-
-    The first group is the process: `failure` is a `Trouble` of its harness,
-    `usage` counts tokens, `cost_usd` is the program's own figure. The second is
-    what is needed to take the run up again after a crash: `worker` is the
-    process that dispatched it, `runner` the supervisor that owns it,
-    `borrowed_epoch` the tenure that stood on the item before this run was sent
-    for, `mirrored_at` when the server last got all of this. The third is its outcome,
-    which is absent until the run was settled.
-    """
-
-    run_id: RunId
-    node_id: NodeId | None
-    name: str | None
-    harness: str
-    launch_mode: str = "supervised-jsonl"
-    state: State = State.LAUNCHING
-    cwd: str
-    created_at: str
-    started_at: str | None = None
-    finished_at: str | None = None
-    exit_code: int | None = None
-    signal: str | None = None
-    termination_class: Ended | None = None
-    termination_reason: str | None = None
-    session_id: str | None = None
-    log_path: str | None = None
-    report_path: str | None = None
-    stopped_for: Stopped | None = None
-    failure: str | None = None
-    retry_at: str | None = None
-    usage: dict[str, int] | None = None
-    cost_usd: float | None = None
-    steps: int | None = None
-    denied: int | None = None
-    profile: str | None = None
-    read_only: bool | None = None
-    instructions: str | None = None
-
-    host: str | None = None
-    worker_id: str | None = None
-    worker: Identity | None = None
-    mirrored_at: str | None = None
-    attempt: int = 0
-    server: str
-    incarnation: str | None = None
-    project: str | None = None
-    title: str | None = None
-    node_type: str | None = None
-    agent: AgentId
-    owner: PersonId | None = None
-    dispatch: str
-    epoch: int | None = None
-    borrowed_epoch: int | None = None
-    lease_lost: bool = False
-    token_prefix: str | None = None
-    repository: str
-    worktree: str | None = None
-    branch: str | None = None
-    base: Sha
-    runner: Identity | None = None
-    child: Identity | None = None
-
-    terminal_state: Terminal | None = None
-    terminal_enforced: bool | None = None
-    terminal_note: str | None = None
-    terminal_unreachable: bool | None = None
-    resolved_by: NodeId | None = None
-    resolved_edge: str | None = None
-    report_node_id: NodeId | None = None
-    finding_node_id: NodeId | None = None
-    declined_reason: str | None = None
-    readiness_cleared: bool | None = None
-    lease_released: bool | None = None
-    commits: int | None = None
-    worktree_kept: tuple[str, ...] | None = None
-    contract_pending: bool = True
-    pending_for: str | None = None
-    contract_settled_at: str | None = None
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether nothing is left to do for this run."""
-        return not self.contract_pending
-
-
-_NULLABLE: Final = frozenset("node_id name exit_code signal session_id".split())
-"""Keys that are null rather than absent while they have no value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,12 +63,6 @@ class Spooled:
     epoch: int | None
     spooled_at: str
     text: str
-
-
-class _AnyRecord(msgspec.Struct):
-    """What a record of any version has."""
-
-    run_id: RunId
 
 
 class Journal:
@@ -365,7 +222,7 @@ class RunFolder:
 
     def read(self) -> RunRecord:
         """Return the record as it is now."""
-        return _decoded(self.record.read_bytes(), RunRecord)
+        return decoded(self.record.read_bytes(), RunRecord)
 
     def readable(self) -> RunRecord | None:
         """Return the record, or None when it is gone or not one that this version can read."""
@@ -401,7 +258,7 @@ class RunFolder:
     def is_damaged(self) -> bool:
         """Whether a record is there that is none: no version writes one that doesn't say which run it is."""
         try:
-            _decoded(self.record.read_bytes(), _AnyRecord)
+            decoded(self.record.read_bytes(), AnyRecord)
         except OSError:
             return False
         except msgspec.MsgspecError:
@@ -430,7 +287,7 @@ class HeldRun(RunFolder):
 
     def write(self, record: RunRecord) -> None:
         """Put the record in its place, whatever was there: for a folder nobody knows of yet."""
-        _put(self.record, _encode_record(record))
+        _put(self.record, encoded(record))
 
     def change(self, before: RunRecord, **changes: Any) -> RunRecord:  # noqa: ANN401 — checked by `replace`, field by field
         """Return the record with `changes`, written; `RecordMoved` when it is not `before`'s any more."""
@@ -472,51 +329,6 @@ class HeldRun(RunFolder):
         going = self.path.with_name(f".{self.path.name}.old")
         self.path.rename(going)
         shutil.rmtree(going, ignore_errors=True)
-
-
-def timestamp(now: datetime) -> str:
-    """Return `now` as records have it: ISO 8601 with milliseconds, in UTC."""
-    return now.astimezone(UTC).isoformat(timespec="milliseconds")
-
-
-def as_json(record: RunRecord) -> dict[str, Any]:
-    """Return the record as programs read it; what has no value yet is left out, or null where the contract says so.
-
-    What is no text in it, a byte of a path say, is shown as U+FFFD: no reader of JSON has to take a lone surrogate.
-    """
-    text = json.dumps(_builtins(record), ensure_ascii=False).encode("utf-16", "surrogatepass")
-    told: dict[str, Any] = json.loads(text.decode("utf-16", "replace"))
-    return told
-
-
-def _builtins(record: RunRecord) -> dict[str, Any]:
-    return {
-        field.name: msgspec.to_builtins(value)
-        for field in fields(record)
-        if (value := getattr(record, field.name)) is not None or field.name in _NULLABLE
-    }
-
-
-def _encode_record(record: RunRecord) -> bytes:
-    """Return the record as a file: every string comes back as it was, also a path that is not UTF-8."""
-    told = _builtins(record)
-    try:
-        data = json.dumps(told, indent=2, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        data = json.dumps(told, indent=2).encode()
-    return data + b"\n"
-
-
-def _decoded(data: bytes, kind: type[T]) -> T:
-    """Return what a file holds; `msgspec.DecodeError` when that is no `kind`."""
-    try:
-        return msgspec.json.decode(data, type=kind)
-    except msgspec.DecodeError:
-        # Python's own reader takes the lone surrogates that stand for what was no text.
-        try:
-            return msgspec.convert(json.loads(data), type=kind)
-        except (ValueError, RecursionError) as error:
-            raise msgspec.DecodeError(str(error)) from error
 
 
 def _is_done_with(record: RunRecord, *, since: datetime) -> bool:

@@ -29,7 +29,8 @@ from batonpass.core.ids import RunId
 from batonpass.core.runs import LOG_BYTES_KEPT
 from batonpass.worker.errors import RunBusy, WorkerError
 from batonpass.worker.graph import Graph
-from batonpass.worker.journal import HeldRun, Journal, RunFolder, RunRecord, as_json, timestamp
+from batonpass.worker.journal import HeldRun, Journal, RunFolder
+from batonpass.worker.record import RunRecord, as_json, timestamp
 
 PUSH_S_MAX: Final = 10.0
 """After how long a push sends no further request; the one in flight has its own few seconds."""

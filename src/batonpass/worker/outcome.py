@@ -53,7 +53,8 @@ from batonpass.worker.graph import Graph, Seen
 from batonpass.worker.harness import registry
 from batonpass.worker.harness.base import Harness
 from batonpass.worker.harness.replay import replayed
-from batonpass.worker.journal import PLAIN, Ended, HeldRun, RunRecord, Spooled, State, Stopped, timestamp
+from batonpass.worker.journal import HeldRun, Spooled
+from batonpass.worker.record import PLAIN, Ended, RunRecord, State, Stopped, timestamp
 from batonpass.worker.settings import Settings
 from batonpass.worker.unclaimed import close, require_its_graph
 

@@ -18,9 +18,10 @@ from batonpass.worker.dispatch import child, hooks, supervisor
 from batonpass.worker.dispatch.child import Launched, Means
 from batonpass.worker.dispatch.ear import Ear
 from batonpass.worker.dispatch.launch import Answer, Errand, NotLaunched, NotStarted, Started
-from batonpass.worker.journal import HeldRun, RunRecord, Stopped
+from batonpass.worker.journal import HeldRun
 from batonpass.worker.mirror import Mirror, Mirroring
 from batonpass.worker.outcome import Settler, settle
+from batonpass.worker.record import RunRecord, Stopped
 from batonpass.worker.unclaimed import close
 
 

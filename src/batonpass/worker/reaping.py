@@ -17,9 +17,10 @@ from batonpass.worker.crew import Crew, is_alive
 from batonpass.worker.errors import LaunchRefused, RunBusy, WorkerError
 from batonpass.worker.harness import registry
 from batonpass.worker.harness.base import Harness
-from batonpass.worker.journal import Journal, RunFolder, RunRecord, State
+from batonpass.worker.journal import Journal, RunFolder
 from batonpass.worker.mirror import Mirror
 from batonpass.worker.outcome import Settler, settle
+from batonpass.worker.record import RunRecord, State
 from batonpass.worker.worker import Worker
 
 

@@ -24,7 +24,8 @@ from batonpass.core.errors import Invalid, NotFound
 from batonpass.core.ids import NodeId
 from batonpass.worker.crew import Crew, Graces, Identity, is_alive, tell
 from batonpass.worker.errors import RunBusy
-from batonpass.worker.journal import Ended, HeldRun, Journal, RunFolder, RunRecord, State
+from batonpass.worker.journal import HeldRun, Journal, RunFolder
+from batonpass.worker.record import Ended, RunRecord, State
 
 POLL_S: Final = 0.1
 """How often a run that was asked to end is looked at."""

@@ -28,10 +28,11 @@ from batonpass.core.errors import BatonError, Forbidden, Unauthorized
 from batonpass.worker.crew import is_alive, tell
 from batonpass.worker.dispatch import launch
 from batonpass.worker.errors import LaunchRefused, WorkerError
-from batonpass.worker.journal import RunFolder, RunRecord
+from batonpass.worker.journal import RunFolder
 from batonpass.worker.loop import lines_of, look, take
 from batonpass.worker.pace import Pace, disk_full, left_undone
 from batonpass.worker.reaping import reap, told
+from batonpass.worker.record import RunRecord
 from batonpass.worker.select import Choice, Kind
 from batonpass.worker.slot import Slot
 from batonpass.worker.watch import Notice, Watch

@@ -18,8 +18,9 @@ from typing import Final
 from batonpass.worker.dispatch import launch
 from batonpass.worker.dispatch.launch import Begun, Ground, Launcher, NotLaunched, Order
 from batonpass.worker.graph import Taken
-from batonpass.worker.journal import HeldRun, RunFolder, RunRecord
+from batonpass.worker.journal import HeldRun, RunFolder
 from batonpass.worker.reaping import take_up, told
+from batonpass.worker.record import RunRecord
 from batonpass.worker.worker import Worker
 
 LOOK_S: Final = 0.25

@@ -23,7 +23,7 @@ import msgspec
 
 from batonpass.core.outcome import Terminal
 from batonpass.worker.crew import Identity, identify_self, is_alive
-from batonpass.worker.journal import RunRecord, timestamp
+from batonpass.worker.record import RunRecord, timestamp
 from batonpass.worker.select import Kind, Skipped
 from batonpass.worker.shift import Phase, Shift
 

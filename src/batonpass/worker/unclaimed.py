@@ -18,7 +18,8 @@ from batonpass.core.outcome import Terminal
 from batonpass.worker import worktree
 from batonpass.worker.crew import Crew
 from batonpass.worker.graph import Graph
-from batonpass.worker.journal import HeldRun, RunRecord, timestamp
+from batonpass.worker.journal import HeldRun
+from batonpass.worker.record import RunRecord, timestamp
 from batonpass.worker.settings import Settings
 
 NEVER_ASKED = "the run ended before its claim was answered; if it was granted, it lapses by itself"

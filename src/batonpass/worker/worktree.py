@@ -30,7 +30,7 @@ from batonpass.core.points import reach
 from batonpass.worker import environment, git
 from batonpass.worker.errors import GitFailed, TimedOut, WorkerError, WorktreeRefused
 from batonpass.worker.git import Checkout, Sha
-from batonpass.worker.journal import RunRecord
+from batonpass.worker.record import RunRecord
 
 DISPOSABLE: Final = (
     "__pycache__",

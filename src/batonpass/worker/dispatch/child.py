@@ -33,8 +33,9 @@ from batonpass.worker.errors import LaunchRefused, WorkerError
 from batonpass.worker.graph import Graph, Heart, Item, RunToken
 from batonpass.worker.harness import registry
 from batonpass.worker.harness.base import Command, Harness
-from batonpass.worker.journal import HeldRun, RunRecord, State, timestamp
+from batonpass.worker.journal import HeldRun
 from batonpass.worker.proc import Child
+from batonpass.worker.record import RunRecord, State, timestamp
 from batonpass.worker.worktree import Worktree
 
 Bind = Callable[[RunToken, Fence | None, str], None]

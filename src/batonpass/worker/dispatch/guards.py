@@ -24,7 +24,8 @@ from batonpass.core.why import Code
 from batonpass.worker.dispatch.target import HUMAN, Target
 from batonpass.worker.errors import LaunchRefused, RunBusy
 from batonpass.worker.graph import Caller
-from batonpass.worker.journal import Journal, RunRecord
+from batonpass.worker.journal import Journal
+from batonpass.worker.record import RunRecord
 
 
 @dataclass(frozen=True, slots=True)

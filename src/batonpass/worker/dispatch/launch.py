@@ -37,7 +37,8 @@ from batonpass.worker.errors import LaunchRefused, WorkerError
 from batonpass.worker.git import Checkout, Sha
 from batonpass.worker.graph import Caller, Graph, Taken
 from batonpass.worker.harness.base import McpServer
-from batonpass.worker.journal import Ended, HeldRun, RunRecord, State, Stopped, timestamp
+from batonpass.worker.journal import HeldRun
+from batonpass.worker.record import Ended, RunRecord, State, Stopped, timestamp
 from batonpass.worker.settings import Settings
 
 COMMAND: Final = "command"

@@ -37,8 +37,9 @@ from batonpass.worker.crew import Exit
 from batonpass.worker.dispatch.ear import Ear
 from batonpass.worker.graph import Heart
 from batonpass.worker.harness.base import Failure, Heard, Trouble
-from batonpass.worker.journal import Ended, HeldRun, RunRecord, State, Stopped, timestamp
+from batonpass.worker.journal import HeldRun
 from batonpass.worker.proc import Child
+from batonpass.worker.record import Ended, RunRecord, State, Stopped, timestamp
 from batonpass.worker.settings import Settings
 
 TICK_S: Final = 0.25
