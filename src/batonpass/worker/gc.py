@@ -31,16 +31,12 @@ from batonpass.core.errors import BatonError, NotFound
 from batonpass.core.points import reach
 from batonpass.worker import environment, git, worktree
 from batonpass.worker.errors import RunBusy, WorkerError
-from batonpass.worker.git import HEADS, Checkout, Sha
+from batonpass.worker.git import Checkout, Sha
 from batonpass.worker.graph import Caller, Graph
 from batonpass.worker.journal import HeldRun, Journal, RunFolder
 from batonpass.worker.record import RunRecord
-from batonpass.worker.worktree import TRASH, Worktree
+from batonpass.worker.worktree import BRANCHES, FOLDER, TRASH, Worktree
 
-FOLDER: Final = "worktrees"
-"""Where worktrees are, under a home: one folder for each repository, and in it one for each run (D31a)."""
-OURS: Final = f"{HEADS}baton/"
-"""Branches of runs. That one of them has a commit keeps nothing: it may go itself."""
 BLOCK: Final = 512
 """Bytes, in which the kernel counts what a file takes."""
 
@@ -273,7 +269,7 @@ def _branches_of(repositories: Iterable[str], inherited: Mapping[str, str]) -> s
     for repository in repositories:
         with suppress(WorkerError, OSError):
             at = Checkout(Path(repository), environment.for_git(inherited))
-            found |= {(repository, ref) for ref in git.refs_under(at, OURS)}
+            found |= {(repository, ref) for ref in git.refs_under(at, BRANCHES)}
     return found
 
 
@@ -376,6 +372,6 @@ def _end_branch(tree: Worktree, *, dry_run: bool) -> str | None:
 def _branch_stays(tree: Worktree, tip: Sha) -> str | None:
     if others := worktree.stood_on_by_others(tree):
         return f"it is checked out in {', '.join(map(str, others))}"
-    if all(ref.startswith(OURS) for ref in git.refs_with(tree.repository, tip)):
+    if all(ref.startswith(BRANCHES) for ref in git.refs_with(tree.repository, tip)):
         return "it has commits that no other branch has"
     return None

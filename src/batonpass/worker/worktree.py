@@ -26,12 +26,17 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from batonpass.core.ids import NodeId
 from batonpass.core.points import reach
 from batonpass.worker import environment, git
 from batonpass.worker.errors import GitFailed, TimedOut, WorkerError, WorktreeRefused
-from batonpass.worker.git import Checkout, Sha
+from batonpass.worker.git import HEADS, Checkout, Sha
 from batonpass.worker.record import RunRecord
 
+FOLDER: Final = "worktrees"
+"""Where worktrees are, under a home: one folder for each repository, and in it one for each run (D31a)."""
+BRANCHES: Final = f"{HEADS}baton/"
+"""Where the branches of runs are. That one of them has a commit keeps nothing: it may go itself."""
 DISPOSABLE: Final = (
     "__pycache__",
     "*.pyc",
@@ -68,6 +73,12 @@ class Worktree:
     def inside(self) -> Checkout:
         """The worktree as a folder to run git in."""
         return Checkout(self.path, self.repository.environment)
+
+
+def planned(home: Path, repository: Checkout, base: Sha, *, node: NodeId | None, run: str) -> Worktree:
+    """Return the worktree that a run on `node` will be given, `run` being what its id begins with; none is made."""
+    path = home / FOLDER / (repository.folder.name or "root") / run
+    return Worktree(path, f"{BRANCHES}{node or 'run'}-{run}", base, repository)
 
 
 def of_run(record: RunRecord, inherited: Mapping[str, str]) -> Worktree | None:

@@ -12,13 +12,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from batonpass.worker import git
 from batonpass.worker.errors import LaunchRefused, WorkerError
 from batonpass.worker.git import Checkout
-
-WORKTREES: Final = "worktrees"
+from batonpass.worker.worktree import FOLDER
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +109,6 @@ def _top(folder: Path, known: Map, source: str, *, way_out: str = "name a checko
         top = git.top_level(Checkout(folder, known.environment))
     except (WorkerError, OSError) as error:
         raise LaunchRefused(f"{source} is {folder}, which is not inside a git checkout; {way_out}") from error
-    if top.resolve().is_relative_to((known.home / WORKTREES).resolve()):
+    if top.resolve().is_relative_to((known.home / FOLDER).resolve()):
         raise LaunchRefused(f"{source} is {top}, a run's own worktree; name the checkout it was made from with --dir")
     return top

@@ -36,7 +36,6 @@ from batonpass.worker.harness.base import Command, Harness
 from batonpass.worker.journal import HeldRun
 from batonpass.worker.proc import Child
 from batonpass.worker.record import RunRecord, State, timestamp
-from batonpass.worker.worktree import Worktree
 
 Bind = Callable[[RunToken, Fence | None, str], None]
 """Binds a run's token, and its tenure, to the session that its agent program calls its own; raises `BatonError`."""
@@ -170,7 +169,10 @@ class _Launch:
         """Return the record with the folder that the child will work in, which is there and prepared."""
         if self._order.directory is not None:
             return self._run.change(record, cwd=str(self._order.directory)), None
-        tree = self._worktree(record)
+        ground = self._ground
+        tree = worktree.planned(
+            self._settings.home, ground.repository, ground.base, node=record.node_id, run=_short(record.run_id)
+        )
         # Written down before it is made, so that a crash in between leaves a name to look for.
         record = self._run.change(record, worktree=str(tree.path), branch=tree.branch, cwd=str(tree.path))
         worktree.create(tree)
@@ -220,11 +222,6 @@ class _Launch:
         except BatonError as error:
             return prompt.NotCompiled(error.message)
 
-    def _worktree(self, record: RunRecord) -> Worktree:
-        repository = self._ground.repository
-        folder = self._settings.home / "worktrees" / _folder_name(repository.folder)
-        return Worktree(folder / _short(record.run_id), _branch(record), self._ground.base, repository)
-
     def _start(self, record: RunRecord, token: RunToken, command: Command, text: str) -> Child:
         return proc.start(
             command.argv,
@@ -255,13 +252,5 @@ class _Launch:
         return environment.with_changes(built, command.environment)
 
 
-def _branch(record: RunRecord) -> str:
-    return f"{git.HEADS}baton/{record.node_id or 'run'}-{_short(record.run_id)}"
-
-
 def _short(run: RunId) -> str:
     return run.replace("-", "")[:8]
-
-
-def _folder_name(repository: Path) -> str:
-    return repository.name or "root"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from batonpass.core.errors import BatonError
-from batonpass.worker import git
+from batonpass.worker import git, worktree
 from batonpass.worker.dispatch import prompt
 from batonpass.worker.dispatch.plan import Plan, Sending
 
@@ -36,15 +36,17 @@ class Preview:
 def of(plan: Plan, sending: Sending) -> Preview:
     """Return what sending the plan would do."""
     order, target = plan.order, plan.target
-    branch = f"baton/{'run' if target is None else target.id}-{RUN}"
-    folder = sending.settings.home / "worktrees" / (plan.ground.repository.folder.name or "root") / RUN
+    ground = plan.ground
+    node = None if target is None else target.id
+    tree = worktree.planned(sending.settings.home, ground.repository, ground.base, node=node, run=RUN)
+    branch = tree.branch.removeprefix(git.HEADS)
     facts = {
-        "item": None if target is None else target.id,
+        "item": node,
         "agent": str(plan.identity.agent),
-        "checkout": f"{plan.ground.repository.folder} (by {plan.place.source})",
-        "base": f"{plan.ground.base_ref} at {plan.ground.base}",
+        "checkout": f"{ground.repository.folder} (by {plan.place.source})",
+        "base": f"{ground.base_ref} at {ground.base}",
         "branch": branch,
-        "worktree": str(folder),
+        "worktree": str(tree.path),
         "program": shlex.join(order.command) if order.program is None else f"{order.harness}: {order.program}",
         "model": order.model,
         "profile": order.profile,
@@ -57,11 +59,11 @@ def of(plan: Plan, sending: Sending) -> Preview:
         around=_around(plan, sending),
         project=order.project,
         branch=branch,
-        target=plan.ground.base_ref.removeprefix(git.HEADS),
+        target=ground.base_ref.removeprefix(git.HEADS),
         instructions=order.instructions,
         contract=order.contract,
         read_only=order.read_only,
-        folder=str(folder),
+        folder=str(tree.path),
         template=order.template,
     )
     return Preview(facts, prompt.compose(_with_item(brief, plan, sending)))
