@@ -30,7 +30,7 @@ from batonpass.worker.crew import identify_self
 from batonpass.worker.dispatch import equipment, hooks, prompt
 from batonpass.worker.dispatch.launch import Errand, NotLaunched, hand_back, note_failure
 from batonpass.worker.errors import LaunchRefused, WorkerError
-from batonpass.worker.graph import Graph, Heart, Item, RunToken
+from batonpass.worker.graph import Graph, Heart, RunToken
 from batonpass.worker.harness import registry
 from batonpass.worker.harness.base import Command, Harness
 from batonpass.worker.journal import HeldRun
@@ -198,7 +198,7 @@ class _Launch:
                 project=record.project,
                 branch=(record.branch or self._ground.base_ref).removeprefix(git.HEADS),
                 target=self._ground.base_ref.removeprefix(git.HEADS),
-                around=self._around(item),
+                around=prompt.look_around(self._graph, self._settings.briefing, item=item, words=order.instructions),
                 instructions=order.instructions,
                 contract=order.contract,
                 read_only=order.read_only,
@@ -206,21 +206,6 @@ class _Launch:
                 template=order.template,
             )
         )
-
-    def _around(self, item: Item | None) -> prompt.Around:
-        """Return what is known around the item, or of what a task in free words is about.
-
-        A server that can't say costs the run its briefing and no more.
-        """
-        mode = self._settings.briefing
-        if mode is None:
-            return prompt.NotWanted()
-        try:
-            if item is None:
-                return prompt.Known(self._graph.digest_of(self._order.instructions, mode=mode), mode)
-            return prompt.Known(self._graph.digest(item.id, project=item.project, mode=mode), mode)
-        except BatonError as error:
-            return prompt.NotCompiled(error.message)
 
     def _start(self, record: RunRecord, token: RunToken, command: Command, text: str) -> Child:
         return proc.start(

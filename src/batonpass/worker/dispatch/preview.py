@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
-from batonpass.core.errors import BatonError
 from batonpass.worker import git, worktree
 from batonpass.worker.dispatch import prompt
 from batonpass.worker.dispatch.plan import Plan, Sending
@@ -35,9 +34,9 @@ class Preview:
 
 def of(plan: Plan, sending: Sending) -> Preview:
     """Return what sending the plan would do."""
-    order, target = plan.order, plan.target
-    ground = plan.ground
-    node = None if target is None else target.id
+    order, ground = plan.order, plan.ground
+    item = None if plan.target is None else plan.target.item
+    node = None if item is None else item.id
     tree = worktree.planned(sending.settings.home, ground.repository, ground.base, node=node, run=RUN)
     branch = tree.branch.removeprefix(git.HEADS)
     facts = {
@@ -55,8 +54,8 @@ def of(plan: Plan, sending: Sending) -> Preview:
         "server": sending.graph.server,
     }
     brief = prompt.Brief(
-        node=None,
-        around=_around(plan, sending),
+        node=None if node is None else prompt.quote(sending.graph.node(node)),
+        around=prompt.look_around(sending.graph, sending.settings.briefing, item=item, words=order.instructions),
         project=order.project,
         branch=branch,
         target=ground.base_ref.removeprefix(git.HEADS),
@@ -66,23 +65,4 @@ def of(plan: Plan, sending: Sending) -> Preview:
         folder=str(tree.path),
         template=order.template,
     )
-    return Preview(facts, prompt.compose(_with_item(brief, plan, sending)))
-
-
-def _with_item(brief: prompt.Brief, plan: Plan, sending: Sending) -> prompt.Brief:
-    if plan.target is None:
-        return brief
-    seen = sending.graph.node(plan.target.id)
-    return replace(brief, node=prompt.quote(seen))
-
-
-def _around(plan: Plan, sending: Sending) -> prompt.Around:
-    mode = sending.settings.briefing
-    if mode is None:
-        return prompt.NotWanted()
-    try:
-        if plan.target is None:
-            return prompt.Known(sending.graph.digest_of(plan.order.instructions, mode=mode), mode)
-        return prompt.Known(sending.graph.digest(plan.target.id, project=plan.target.project, mode=mode), mode)
-    except BatonError as error:
-        return prompt.NotCompiled(error.message)
+    return Preview(facts, prompt.compose(brief))

@@ -29,7 +29,7 @@ from batonpass.core.ids import NodeId
 from batonpass.core.quoting import QUOTE, inline, quoted
 from batonpass.wire import markdown
 from batonpass.worker.dispatch import contract, templates
-from batonpass.worker.graph import Seen
+from batonpass.worker.graph import Graph, Item, Seen
 
 NODE_BYTES_MAX: Final = 16_000
 """Of the item's own text, quoted; the server keeps nodes below this."""
@@ -84,6 +84,21 @@ def quote(seen: Seen) -> Quoted:
         return Quoted(seen.id, seen.type, seen.title, seen.raw)
     words = {"summary": authored.summary, "status": authored.status or "", "date": authored.date or ""}
     return Quoted(seen.id, seen.type, seen.title, seen.raw, **words)
+
+
+def look_around(graph: Graph, mode: Mode | None, *, item: Item | None, words: str) -> Around:
+    """Return what is known around the item or, without one, of what `words` are about; `mode` None does without.
+
+    A server that can't say costs the run its briefing and no more.
+    """
+    if mode is None:
+        return NotWanted()
+    try:
+        if item is None:
+            return Known(graph.digest_of(words, mode=mode), mode)
+        return Known(graph.digest(item.id, project=item.project, mode=mode), mode)
+    except BatonError as error:
+        return NotCompiled(error.message)
 
 
 @dataclass(frozen=True, slots=True)
