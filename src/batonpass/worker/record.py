@@ -19,7 +19,8 @@ from batonpass.worker.crew import Identity
 from batonpass.worker.git import Sha
 
 PLAIN: Final = "command"
-"""The harness of a plain command: all that it prints is its last word, as far as it leaves no report."""
+"""The harness of a plain command, which has no adapter: all that it prints is its last word, as far as it leaves no
+report."""
 
 T = TypeVar("T")
 

@@ -38,11 +38,9 @@ from batonpass.worker.git import Checkout, Sha
 from batonpass.worker.graph import Caller, Graph, Taken
 from batonpass.worker.harness.base import McpServer
 from batonpass.worker.journal import HeldRun
-from batonpass.worker.record import Ended, RunRecord, State, Stopped, timestamp
+from batonpass.worker.record import PLAIN, Ended, RunRecord, State, Stopped, timestamp
 from batonpass.worker.settings import Settings
 
-COMMAND: Final = "command"
-"""How records name a plain command, which is no agent program we know more about."""
 ANSWER_S_MAX: Final = 600.0
 """How long a worker waits to hear that its run has begun: a large tree and its set-up take their time. A supervisor
 that takes longer goes on by itself, and its record says how."""
@@ -68,7 +66,7 @@ class Order:
     folder: Path
     base: str = "main"
     project: str | None = None
-    harness: str = COMMAND
+    harness: str = PLAIN
     program: Path | None = None
     declared: object | None = None
     model: str | None = None

@@ -27,12 +27,11 @@ from batonpass.worker.harness.copilot import Copilot
 from batonpass.worker.harness.declared import declared
 from batonpass.worker.harness.gemini import Gemini
 from batonpass.worker.harness.opencode import OpenCode
+from batonpass.worker.record import PLAIN
 
 VERSION_TIMEOUT_S: Final = 20.0
 """How long a program may take to say its version; the slowest known takes 2 s on an idle machine."""
 VERSION_CHARS_MAX: Final = 80
-COMMAND: Final = "command"
-"""The name of a plain program after ``--``, which has no adapter."""
 BUILT_IN: Final[tuple[Harness, ...]] = (ClaudeCode(), Codex(), OpenCode(), Copilot(), Gemini())
 """The adapters we bring, in the order they are listed to people."""
 _OVERRIDES: Final = {
@@ -90,7 +89,7 @@ def harness(name: str, description: object | None = None) -> Harness:
         if ours is None:
             raise LaunchRefused(f"there is no harness {name!r}; we bring {', '.join(_ours())}")
         return ours
-    if name in _ours() or name == COMMAND:
+    if name in _ours() or name == PLAIN:
         raise Invalid(
             f"dispatch.harness.{name}: this name has a meaning already; take another", field=f"dispatch.harness.{name}"
         )
