@@ -40,7 +40,7 @@ from batonpass.worker.outcome import Settler
 from batonpass.worker.reaping import take_up_item
 from batonpass.worker.record import RunRecord, as_json
 from batonpass.worker.select import refusal
-from batonpass.worker.server_graph import ServerGraph
+from batonpass.worker.server_graph import ServerGraph, item_of
 from batonpass.worker.settings import DEFAULT_RUN_IDLE_S, DEFAULT_RUN_MAX_S, Settings
 
 PAGE: Final = 100
@@ -222,17 +222,7 @@ def _from_queue(sending: Sending, client: Client, wish: Wish, *, project: str | 
         fresh = [body for body in page.items if body.id not in seen]
         for body in fresh:
             seen.add(body.id)
-            item = Item(
-                NodeId(body.id),
-                body.title,
-                body.type,
-                body.project,
-                body.readiness,
-                body.suggest,
-                body.lease_state,
-                tuple(AgentId(HolderId(one)) for one in body.assigned_agents or ()),
-                tuple(map(NodeId, body.findings or ())),
-            )
+            item = item_of(body)
             try:
                 plan = _plan_for(sending, wish, item, refusal(item, accept=accept, agent=agent))
             except (LaunchRefused, BatonError) as error:

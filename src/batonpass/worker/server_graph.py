@@ -58,7 +58,7 @@ class ServerGraph:
         seq = reply.seq  # of the first: what has changed since is heard of
         while True:
             known = len(items)
-            items |= {item.id: item for item in map(_item, reply.items)}
+            items |= {item.id: item for item in map(item_of, reply.items)}
             if not reply.truncated or reply.next_offset is None or len(items) >= limit or len(items) == known:
                 return Page(tuple(items.values()), more=reply.truncated and len(items) > known, seq=seq)
             left = min(limit - len(items), PAGE_MAX)
@@ -175,10 +175,11 @@ def _taken(reply: NextReply, sent_at_s: float) -> Taken:
     if reply.item is None or reply.lease is None or reply.expires_in_ms is None:
         raise Internal("the server says that an item was claimed, and does not say which")
     fence = Fence(Resource(reply.lease.node_id), reply.lease.epoch)
-    return Taken(_item(reply.item), fence, reply.expires_in_ms, sent_at_s)
+    return Taken(item_of(reply.item), fence, reply.expires_in_ms, sent_at_s)
 
 
-def _item(body: ItemBody) -> Item:
+def item_of(body: ItemBody) -> Item:
+    """Return an item of the queue as the server shows it."""
     return Item(
         id=NodeId(body.id),
         title=body.title,
