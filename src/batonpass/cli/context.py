@@ -40,6 +40,23 @@ def connected(common: Common) -> Iterator[Client]:
 
 
 @contextmanager
+def connected_as_agent(common: Common) -> Iterator[Client]:
+    """Speak with the configured token or, without a server, as this machine's own agent, whose runs its runs are."""
+    found = config.load(os.environ, server=common.server)
+    if found.server is not None:
+        with connected(common) as client:
+            yield client
+        return
+    from batonpass.cli.local import agent_token, database_url, local_server
+
+    with (
+        local_server(database_url(found.home)) as server,
+        server.client(agent_token(server, found.home).token) as client,
+    ):
+        yield client
+
+
+@contextmanager
 def connect(*, server: str | None = None) -> Iterator[Client]:
     """Speak to what the commands speak to, as whom they do: for programs in Python (`baton whoami` shows who that is).
 

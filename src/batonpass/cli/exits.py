@@ -67,3 +67,8 @@ def exit_of(error: BatonError) -> Exit:
 def exit_of_code(code: str) -> Exit:
     """Return the same for an error that is one item's in a bulk answer."""
     return _BY_CODE.get(code, Exit.FAILED)
+
+
+def exit_of_pending(code: str | None) -> Exit:
+    """Return the same for the error that a run's settlement waits for: not allowed, or else to be tried again."""
+    return Exit.NOT_ALLOWED if exit_of_code(code or "") is Exit.NOT_ALLOWED else Exit.UNREACHABLE

@@ -20,8 +20,8 @@ import msgspec
 from cyclopts import App
 
 from batonpass.cli import runs_fleet
-from batonpass.cli.context import connected
-from batonpass.cli.exits import Exit, UsageError, exit_of_code
+from batonpass.cli.context import connected_as_agent
+from batonpass.cli.exits import Exit, UsageError, exit_of_pending
 from batonpass.cli.options import COMMON, Common, Count, Duration, Flag, Node
 from batonpass.cli.render import (
     Column,
@@ -36,7 +36,6 @@ from batonpass.cli.render import (
     warn,
 )
 from batonpass.client import config
-from batonpass.client.client import Client
 from batonpass.core import reports
 from batonpass.core.errors import NotFound
 from batonpass.core.ids import NodeId
@@ -392,27 +391,10 @@ def _end(folder: RunFolder, *, patience: timedelta, common: Common) -> RunRecord
     settings = Settings(home=home, inherited=dict(os.environ), disposable=disposable)
 
     def settle_here(held: HeldRun, crew: Crew) -> RunRecord:
-        with _as_agent(common) as client:
+        with connected_as_agent(common) as client:
             return settle(Settler(ServerGraph(client), settings, lambda: datetime.now(UTC)), held, crew)
 
     return runs.end(folder, settle_here, patience_s=patience.total_seconds(), graces=settings.graces)
-
-
-@contextmanager
-def _as_agent(common: Common) -> Iterator[Client]:
-    """Speak with the configured token or, without a server, as this machine's own agent, whose runs they are."""
-    found = config.load(os.environ, server=common.server)
-    if found.server is not None:
-        with connected(common) as client:
-            yield client
-        return
-    from batonpass.cli.local import agent_token, database_url, local_server
-
-    with (
-        local_server(database_url(found.home)) as server,
-        server.client(agent_token(server, found.home).token) as client,
-    ):
-        yield client
 
 
 def _end_of(record: RunRecord) -> str:
@@ -424,7 +406,4 @@ def _end_of(record: RunRecord) -> str:
 
 
 def _exit_of(record: RunRecord) -> Exit:
-    if not record.contract_pending:
-        return Exit.OK
-    why = exit_of_code(record.pending_for or "")
-    return Exit.NOT_ALLOWED if why is Exit.NOT_ALLOWED else Exit.UNREACHABLE
+    return exit_of_pending(record.pending_for) if record.contract_pending else Exit.OK

@@ -14,8 +14,8 @@ from typing import Annotated
 import msgspec
 from cyclopts import Parameter
 
-from batonpass.cli.context import connected
-from batonpass.cli.exits import Exit, UsageError, exit_of_code
+from batonpass.cli.context import connected_as_agent
+from batonpass.cli.exits import Exit, UsageError, exit_of_pending
 from batonpass.cli.options import COMMON, Common, Count, Duration, FileArg, Flag, Node
 from batonpass.cli.render import Teller, print_json, silence, warn
 from batonpass.cli.work_view import show_plan, show_status
@@ -286,8 +286,7 @@ def _exit_of(record: RunRecord) -> Exit:
     if record.state is State.FAILED_LAUNCH:
         return Exit.FAILED
     if record.contract_pending:
-        why = exit_of_code(record.pending_for or "")
-        return Exit.NOT_ALLOWED if why is Exit.NOT_ALLOWED else Exit.UNREACHABLE
+        return exit_of_pending(record.pending_for)
     return Exit.OK
 
 
@@ -299,15 +298,7 @@ def _as_agent(common: Common) -> Iterator[tuple[Client, ByProcess]]:
     machine's own server to its child (D37).
     """
     found = config.load(os.environ, server=common.server)
-    if found.server is not None:
-        with connected(common) as client:
-            token = None if found.token is None else found.token.text
-            yield client, ByProcess(server=client.server, token=token)
-        return
-    from batonpass.cli.local import agent_token, database_url, local_server
-
-    with (
-        local_server(database_url(found.home)) as server,
-        server.client(agent_token(server, found.home).token) as client,
-    ):
-        yield client, ByProcess(server=None, token=None)
+    token = None if found.token is None else found.token.text
+    with connected_as_agent(common) as client:
+        is_local = found.server is None
+        yield client, ByProcess(server=None, token=None) if is_local else ByProcess(server=client.server, token=token)
