@@ -340,8 +340,8 @@ def _is_done_with(record: RunRecord, *, since: datetime) -> bool:
     return is_elsewhere and not record.worktree_kept
 
 
-def _head(path: Path) -> str:
-    """Return the beginning of a regular file as text; nothing when there is none.
+def read_regular(path: Path, *, size: int, offset: int = 0) -> bytes:
+    """Return at most `size` bytes of a file that a child may have written; nothing where no regular file is.
 
     The child chooses what stands there, so a pipe that nobody writes to must
     not stop us.
@@ -349,12 +349,18 @@ def _head(path: Path) -> str:
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
-        return ""
+        return b""
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        return ""
+        return b""
     with os.fdopen(handle, "rb") as file:
-        data = file.read(REPORT_BYTES_MAX + 1)
+        file.seek(offset)
+        return file.read(size)
+
+
+def _head(path: Path) -> str:
+    """Return the beginning of a regular file as text; nothing when there is none."""
+    data = read_regular(path, size=REPORT_BYTES_MAX + 1)
     # Not final: half a character at the cut is dropped, not shown as damage.
     is_whole = len(data) <= REPORT_BYTES_MAX
     return codecs.getincrementaldecoder("utf-8")("replace").decode(data[:REPORT_BYTES_MAX], final=is_whole)

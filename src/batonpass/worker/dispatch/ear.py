@@ -7,8 +7,6 @@ A plain command has no reader: of it only the size of what it printed is known.
 
 from __future__ import annotations
 
-import os
-import stat
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -19,7 +17,7 @@ from batonpass.core import reports
 from batonpass.worker.crew import Exit
 from batonpass.worker.harness.base import Command, Failure, Harness, Heard
 from batonpass.worker.harness.stream import LogLines
-from batonpass.worker.journal import REPORT_BYTES_MAX, HeldRun
+from batonpass.worker.journal import REPORT_BYTES_MAX, HeldRun, read_regular
 
 LISTEN_S: Final = 0.1
 """How long one look reads at a stretch: what comes faster is read at the next, and the deadlines are looked at too."""
@@ -122,11 +120,6 @@ def _tail(path: Path) -> bytes:
 
 
 def _read(path: Path, *, offset: int, size: int) -> bytes:
-    with suppress(OSError):
-        # What stands there is the child's choice: a pipe that nobody writes to must not stop us.
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(handle, "rb") as file:
-            if stat.S_ISREG(os.fstat(handle).st_mode):
-                file.seek(offset)
-                return file.read(size)
+    with suppress(OSError):  # a disk that fails costs a word, not the run
+        return read_regular(path, offset=offset, size=size)
     return b""
