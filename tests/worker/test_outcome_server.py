@@ -3,44 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from batonpass.cli.local import local_server
-from batonpass.client.client import Client
-from batonpass.core.ids import AgentId, HolderId, NodeId
+from batonpass.core.ids import NodeId
 from batonpass.core.outcome import Terminal
-from batonpass.server.services.identity import bootstrap
 from batonpass.testing.runs import BEGAN, RUN, run_record
+from batonpass.testing.served_graph import ServedGraph, served_graph
 from batonpass.worker.crew import Crew, Graces
 from batonpass.worker.graph import Taken
 from batonpass.worker.journal import HeldRun, Journal
 from batonpass.worker.outcome import Settler, settle
 from batonpass.worker.record import Ended, RunRecord, State
-from batonpass.worker.server_graph import ServerGraph
 from batonpass.worker.settings import Settings
 
 DECLINE = "DECLINED: done already\n\nSee the log."
 
 
-@dataclass
-class Place:
-    """A server with a person and their agent."""
+@dataclass(frozen=True, slots=True)
+class Place(ServedGraph):
+    """A server with a person and their agent, and the home that the agent's runs are in."""
 
-    person: Client
-    graph: ServerGraph
-    agent: AgentId
     home: Path
-
-    def add(self, node: str, **fields: object) -> NodeId:
-        entry = {"id": node, "type": "task", "title": node, "summary": node, "date": "2026-11-30", "project": "mail"}
-        (result,) = self.person.put_nodes([{**entry, **fields}]).results
-        assert result.ok, result
-        return NodeId(node)
 
     def settled(self, says: str, during: Callable[[Taken], None] = lambda _: None, **changes: Any) -> RunRecord:  # noqa: ANN401
         """Take task-1, let something happen to it, and return the record once its run is settled."""
@@ -51,11 +38,11 @@ class Place:
         facts: dict[str, Any] = {
             "server": self.graph.server,
             "incarnation": caller.incarnation,
-            "agent": self.agent,
+            "agent": self.agent_id,
             "owner": caller.person,
             "node_type": "task",
             "epoch": taken.fence.epoch,
-            "token_prefix": self.graph.mint(self.agent, taken.fence).prefix,
+            "token_prefix": self.graph.mint(self.agent_id, taken.fence).prefix,
             **changes,
         }
         during(taken)
@@ -80,16 +67,8 @@ class Place:
 
 @pytest.fixture
 def place(database_url: str, tmp_path: Path) -> Iterator[Place]:
-    async def first_person() -> str:
-        _, secret = await bootstrap(server.store, name="Ada Admin", email="ada@example.org")
-        return secret.reveal()
-
-    with ExitStack() as stack:
-        server = stack.enter_context(local_server(database_url))
-        person = stack.enter_context(server.client(server.portal.call(first_person)))
-        agent_id = AgentId(HolderId(person.add_agent(label="mill").id))
-        agent = stack.enter_context(server.client(person.mint_standing_token(agent_id, label="test").token))
-        yield Place(person, ServerGraph(agent), agent_id, tmp_path / "home")
+    with served_graph(database_url) as served:
+        yield Place(served.server, served.person, served.agent, served.agent_id, served.graph, tmp_path / "home")
 
 
 def test_a_report_is_the_agents_artifact_and_the_item_is_free(place: Place) -> None:
@@ -99,7 +78,7 @@ def test_a_report_is_the_agents_artifact_and_the_item_is_free(place: Place) -> N
     assert place.related() == [record.report_node_id]
     filed = place.person.node(NodeId(str(record.report_node_id)))
     assert "Half of it works. \ufffd bat_agt_[redacted]" in filed.body
-    assert filed.frontmatter["authored_by_agent"] == place.agent
+    assert filed.frontmatter["authored_by_agent"] == place.agent_id
     assert (place.holder(), place.is_ready()) == (None, True)
 
 
@@ -164,5 +143,5 @@ def test_a_settlement_that_was_overtaken_disturbs_nobody(place: Place) -> None:
     assert place.related() == [record.finding_node_id]
     holder = place.holder()
     assert holder is not None
-    assert holder != place.agent
+    assert holder != place.agent_id
     assert place.is_ready()

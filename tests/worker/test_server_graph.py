@@ -5,20 +5,18 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 import pytest
 
-from batonpass.cli.local import LocalServer, local_server
 from batonpass.client.calls import Call
-from batonpass.client.client import ONCE, Client
+from batonpass.client.client import ONCE
 from batonpass.core.digest_text import Mode
 from batonpass.core.errors import AlreadyClaimed, Conflict, LeaseLost, NotFound, Unauthorized, Unavailable
 from batonpass.core.ids import AgentId, Fence, HolderId, NodeId, PersonId, Resource, RunId
 from batonpass.core.outcome import Resolver
 from batonpass.core.reports import About, Standing, finding_node, report_node
-from batonpass.server.services.identity import bootstrap
+from batonpass.testing.served_graph import ServedGraph, served_graph
 from batonpass.wire.policy import PolicyRequest
 from batonpass.worker.graph import Caller, Item, Put, Taken
 from batonpass.worker.server_graph import DIGEST_S_MAX, ServerGraph
@@ -27,20 +25,9 @@ AGENT = AgentId(HolderId("agent-mill"))
 RUN = RunId("0b101010-1234-4abc-8def-0123456789ab")
 
 
-@dataclass
-class Place:
+@dataclass(frozen=True, slots=True)
+class Place(ServedGraph):
     """A server with a person, their agent, and the agent's view of the graph."""
-
-    server: LocalServer
-    person: Client
-    agent: Client
-    graph: ServerGraph
-
-    def add(self, node: str, **fields: object) -> NodeId:
-        entry = {"id": node, "type": "task", "title": node, "summary": node, "date": "2026-11-30", "project": "mail"}
-        (result,) = self.person.put_nodes([{**entry, **fields}]).results
-        assert result.ok, result
-        return NodeId(node)
 
     def take(self, node: NodeId, nonce: str = "n-1") -> Taken:
         taken = self.graph.next(project="mail", accept="ready", candidates=[node], dispatch=nonce)
@@ -53,16 +40,8 @@ class Place:
 
 @pytest.fixture
 def place(database_url: str) -> Iterator[Place]:
-    async def first_person() -> str:
-        _, secret = await bootstrap(server.store, name="Ada Admin", email="ada@example.org")
-        return secret.reveal()
-
-    with ExitStack() as stack:
-        server = stack.enter_context(local_server(database_url))
-        person = stack.enter_context(server.client(server.portal.call(first_person)))
-        agent_id = AgentId(HolderId(person.add_agent(label="mill").id))
-        agent = stack.enter_context(server.client(person.mint_standing_token(agent_id, label="test").token))
-        yield Place(server, person, agent, ServerGraph(agent))
+    with served_graph(database_url) as served:
+        yield Place(served.server, served.person, served.agent, served.agent_id, served.graph)
 
 
 def about(node: NodeId) -> About:
