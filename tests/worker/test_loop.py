@@ -20,6 +20,7 @@ from batonpass.core.errors import BatonError, Forbidden, Internal, Paused, Unava
 from batonpass.core.ids import Fence, NodeId, Resource
 from batonpass.core.outcome import Terminal
 from batonpass.core.queue import Accept
+from batonpass.testing.clock import TickingClock
 from batonpass.testing.graph import AGENT, MemoryGraph, failing_with
 from batonpass.testing.inthread import InThread
 from batonpass.testing.repos import Repo
@@ -624,22 +625,10 @@ def test_an_interruption_is_spoken_of_whenever_it_comes(box: Box) -> None:
     assert [line for line in box.said if line.startswith("stopping the run")]
 
 
-class Ticking:
-    """A clock that goes on by `step_s` at every look."""
-
-    def __init__(self, step_s: float) -> None:
-        self.now_s = 0.0
-        self.step_s = step_s
-
-    def __call__(self) -> float:
-        self.now_s += self.step_s
-        return self.now_s
-
-
 def test_a_run_that_takes_too_long_is_stopped(box: Box) -> None:
     box.graph.add_item("task-1")
     box.changes = {"run_max_s": 100.0, "run_idle_s": 0.0}
-    box.clock = Ticking(30)
+    box.clock = TickingClock(30)
 
     record = box.ran(endless(box))
 
@@ -649,7 +638,7 @@ def test_a_run_that_takes_too_long_is_stopped(box: Box) -> None:
 def test_a_run_without_any_sign_of_life_is_stopped_as_idle_and_keeps_its_worktree(box: Box) -> None:
     box.graph.add_item("task-1")
     box.changes = {"run_idle_s": 100.0}
-    box.clock = Ticking(30)
+    box.clock = TickingClock(30)
 
     record = box.ran("exec sleep 3600")
 
@@ -661,7 +650,7 @@ def test_a_run_without_any_sign_of_life_is_stopped_as_idle_and_keeps_its_worktre
 def test_output_or_processor_time_is_a_sign_of_life(box: Box, life: str, monkeypatch: pytest.MonkeyPatch) -> None:
     box.graph.add_item("task-1")
     box.changes = {"run_idle_s": 100.0}
-    box.clock = Ticking(5)
+    box.clock = TickingClock(5)
     monkeypatch.setattr(supervisor, "CPU_SHARE_MIN", 1e-6)
     monkeypatch.setattr(supervisor, "TICK_S", 0.02)
     looks = iter(range(40))
@@ -682,7 +671,7 @@ def test_a_resolver_written_before_an_idle_stop_still_counts(box: Box) -> None:
     node = box.graph.add_item("task-1")
     box.graph.resolve(node)
     box.changes = {"run_idle_s": 100.0}
-    box.clock = Ticking(30)
+    box.clock = TickingClock(30)
 
     record = box.ran("exec sleep 3600")
 

@@ -14,6 +14,7 @@ import pytest
 
 from batonpass.core.outcome import Terminal
 from batonpass.core.queue import Accept
+from batonpass.testing.clock import TickingClock
 from batonpass.testing.graph import MemoryGraph
 from batonpass.testing.inthread import InThread
 from batonpass.testing.repos import Repo
@@ -120,20 +121,8 @@ def test_what_the_surroundings_did_is_put_down_to_them_and_to_no_item(box: Box, 
     assert record.is_settled
 
 
-class Leaping:
-    """A clock that leaps on at each look."""
-
-    def __init__(self, step_s: float) -> None:
-        self._now_s = 0.0
-        self._step_s = step_s
-
-    def __call__(self) -> float:
-        self._now_s += self._step_s
-        return self._now_s
-
-
 def test_a_program_that_stays_after_its_last_word_is_stopped_and_counts_as_completed(box: Box) -> None:
-    box.clock = Leaping(supervisor.LAST_WORD_S / 4)
+    box.clock = TickingClock(supervisor.LAST_WORD_S / 4)
 
     _, record = box.carry_out(claude(box, f"{printing('ok')}; exec sleep 3600"), run_idle_s=0)
 
@@ -143,7 +132,7 @@ def test_a_program_that_stays_after_its_last_word_is_stopped_and_counts_as_compl
 
 
 def test_a_retry_is_no_sign_of_life(box: Box) -> None:
-    box.clock = Leaping(10)
+    box.clock = TickingClock(10)
     line = '{"type":"system","subtype":"api_retry","attempt":1,"error":"overloaded"}'
 
     _, record = box.carry_out(claude(box, f"while :; do echo {shlex.quote(line)}; sleep 0.05; done"), run_idle_s=200)

@@ -31,6 +31,19 @@ class ManualClock:
         return self._now
 
 
+class TickingClock:
+    """Counts seconds, and goes on by `step_s` at every look."""
+
+    def __init__(self, step_s: float) -> None:
+        self._now_s = 0.0
+        self._step_s = step_s
+
+    def __call__(self) -> float:
+        """Return the seconds it has come to."""
+        self._now_s += self._step_s
+        return self._now_s
+
+
 class SharedClock:
     """A manual clock in a file: every process that opens `path` reads the same moment, whoever moves it."""
 
