@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,11 +18,12 @@ from batonpass.cli.exits import Exit
 from batonpass.cli.local import serve_local
 from batonpass.client.local import ADDRESS
 from batonpass.core import points
-from batonpass.core.ids import AgentId, HolderId, NodeId, RunId
+from batonpass.core.ids import AgentId, HolderId, NodeId
 from batonpass.testing.commands import Baton
 from batonpass.testing.repos import Repo, make_repo, person_environment
+from batonpass.testing.runs import run_record
 from batonpass.worker.journal import Journal, RunFolder
-from batonpass.worker.record import RunRecord
+from batonpass.worker.record import RunRecord, State
 
 Spawn = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -47,6 +49,21 @@ def repo(baton: Baton, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repo:
 
 def config(home: Path, **said: object) -> None:
     (home / "config.json").write_text(json.dumps(said))
+
+
+def left_on_task_a(repo: Repo, **changes: Any) -> RunRecord:  # noqa: ANN401 — whichever fields a test is about
+    """Return the record of a run on task-a that was sent for from this checkout, and not begun."""
+    facts: dict[str, Any] = {
+        "node_id": NodeId("task-a"),
+        "name": "task-a",
+        "state": State.LAUNCHING,
+        "exit_code": None,
+        "cwd": str(repo.folder),
+        "server": ADDRESS,
+        "repository": str(repo.folder),
+        "base": repo.head(),
+    }
+    return run_record(**{**facts, **changes})
 
 
 class Unchanged:
@@ -188,19 +205,7 @@ def test_what_stands_against_a_run_is_told_with_its_way_out_and_changes_nothing(
 
 
 def test_an_item_that_a_run_is_at_work_on_is_refused(baton: Baton, unchanged: Unchanged, repo: Repo) -> None:
-    record = RunRecord(
-        run_id=RunId("0b101010-0000-4000-8000-000000000001"),
-        node_id=NodeId("task-a"),
-        name="task-a",
-        harness="codex",
-        cwd=str(repo.folder),
-        created_at="2027-01-01T00:00:00.000+00:00",
-        server=ADDRESS,
-        agent=AgentId(HolderId("agent-mill")),
-        dispatch="n1",
-        repository=str(repo.folder),
-        base=repo.head(),
-    )
+    record = left_on_task_a(repo, harness="codex")
     baton.ok("whoami")
     with Journal(baton.home).create(record), unchanged:
         ran = baton("dispatch", "task-a", "--", "true")
@@ -280,19 +285,10 @@ def test_the_queue_gives_what_nothing_stands_against_and_says_why_not_the_rest(
 
 
 def test_what_a_dead_run_has_left_of_the_item_is_settled_first(baton: Baton, repo: Repo) -> None:
-    left = RunRecord(
-        run_id=RunId("0b101010-0000-4000-8000-000000000002"),
-        node_id=NodeId("task-a"),
-        name="task-a",
-        harness="command",
-        cwd=str(repo.folder),
-        created_at="2027-01-01T00:00:00.000+00:00",
-        server=ADDRESS,
+    left = left_on_task_a(
+        repo,
         incarnation=baton.json("status")["incarnation"],
         agent=AgentId(HolderId(baton.json("agent", "list")["agents"][0]["id"])),
-        dispatch="0b101010-0000-4000-8000-000000000002",
-        repository=str(repo.folder),
-        base=repo.head(),
     )
     token = json.loads((baton.home / "credentials.json").read_text())["local"]["agent"]["token"]
     with baton.under(token):
