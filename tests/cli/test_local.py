@@ -16,7 +16,7 @@ import pytest
 
 from batonpass.cli import local
 from batonpass.cli.context import connect
-from batonpass.client import calls, config
+from batonpass.client import config, identity_calls
 from batonpass.core.errors import Unauthorized
 from batonpass.testing.commands import BATON, Baton
 
@@ -211,10 +211,10 @@ def test_git_tells_a_setting_or_that_there_is_none(home: Path) -> None:
 
 def test_a_program_speaks_to_what_the_commands_do_as_whom_they_do(baton: Baton) -> None:
     with connect() as client:
-        assert client.send(calls.me()).person == "person-ada-reader"
+        assert client.send(identity_calls.me()).person == "person-ada-reader"
 
     with baton.as_agent("mill"), connect() as client:
-        assert client.send(calls.me()).agent == "agent-mill"
+        assert client.send(identity_calls.me()).agent == "agent-mill"
 
     with pytest.raises(Unauthorized, match="no token for"), connect(server="http://127.0.0.1:9"):
         pass

@@ -4,7 +4,8 @@ import httpx
 import pytest
 
 from batonpass import __version__
-from batonpass.client import calls
+from batonpass.client import lease_calls, token_calls
+from batonpass.client.calls import Call, Repeat, query_of
 from batonpass.client.client import RETRY_AFTER_S_MAX, Client, Patience
 from batonpass.core.errors import (
     AlreadyClaimed,
@@ -87,7 +88,7 @@ def test_pauses_never_grow_past_their_ceiling_and_are_jittered() -> None:
     assert list(patience.pauses()) == [0.125, 0.25, 0.5, 1.0, 2.0, 2.5, 2.5, 2.5]
 
 
-UNPINNED = calls.claim(NODE)
+UNPINNED = lease_calls.claim(NODE)
 """A claim without a nonce: nothing tells a second sending from a second launch."""
 
 
@@ -158,23 +159,23 @@ def test_a_read_that_stays_without_an_answer_is_unavailable_for_nothing_can_have
 @pytest.mark.parametrize(
     "verb, repeated",
     [
-        (calls.renew(NODE, if_epoch=3), True),
-        (calls.renew(NODE), False),
-        (calls.extend(NODE, ms=1, if_epoch=3), True),
-        (calls.extend(NODE, ms=1), False),
-        (calls.release(NODE, if_epoch=3), True),
-        (calls.release(NODE), False),
-        (calls.claim(NODE, if_epoch=3), True),
-        (calls.take(NODE, reason="why"), False),
-        (calls.reserve(NODE, if_epoch=3), False),
-        (calls.renew_many([Fence(Resource("task-1"), 3)]), True),
-        (calls.claim_many([NODE]), False),
-        (calls.release_held(), False),
+        (lease_calls.renew(NODE, if_epoch=3), True),
+        (lease_calls.renew(NODE), False),
+        (lease_calls.extend(NODE, ms=1, if_epoch=3), True),
+        (lease_calls.extend(NODE, ms=1), False),
+        (lease_calls.release(NODE, if_epoch=3), True),
+        (lease_calls.release(NODE), False),
+        (lease_calls.claim(NODE, if_epoch=3), True),
+        (lease_calls.take(NODE, reason="why"), False),
+        (lease_calls.reserve(NODE, if_epoch=3), False),
+        (lease_calls.renew_many([Fence(Resource("task-1"), 3)]), True),
+        (lease_calls.claim_many([NODE]), False),
+        (lease_calls.release_held(), False),
     ],
-    ids=lambda value: f"{value.path} {value.body!r}" if isinstance(value, calls.Call) else str(value),
+    ids=lambda value: f"{value.path} {value.body!r}" if isinstance(value, Call) else str(value),
 )
 def test_a_lease_verb_is_repeated_only_when_pinned_to_one_tenure(
-    client: Client, server: ScriptedServer, verb: calls.Call[object], *, repeated: bool
+    client: Client, server: ScriptedServer, verb: Call[object], *, repeated: bool
 ) -> None:
     server.will(*[httpx.ReadTimeout("too long")] * 5)
 
@@ -239,7 +240,7 @@ def test_writes_under_a_fence_carry_it_and_reads_do_not(client: Client, server: 
 
 
 def test_a_call_with_a_key_repeats_it(client: Client, server: ScriptedServer) -> None:
-    keyed = calls.Call("POST", "/v1/nodes", LeasesReply, body=b"{}", repeat=calls.Repeat.KEYED)
+    keyed = Call("POST", "/v1/nodes", LeasesReply, body=b"{}", repeat=Repeat.KEYED)
     server.will(httpx.ReadTimeout("too long"), answer(LISTED), answer(LISTED, Idempotency_Replayed="true"))
 
     assert not client.answer(keyed).replayed
@@ -254,7 +255,7 @@ def test_a_call_with_a_key_repeats_it(client: Client, server: ScriptedServer) ->
 def test_an_answer_keeps_the_bytes_it_came_as(client: Client, server: ScriptedServer) -> None:
     server.will(httpx.Response(200, content=b'{"leases":[],"count":0,"next":null,"later":1}'))
 
-    found = client.answer(calls.leases())
+    found = client.answer(lease_calls.leases())
 
     assert (found.value, found.raw) == (LISTED, b'{"leases":[],"count":0,"next":null,"later":1}')
 
@@ -275,13 +276,13 @@ def test_a_failing_renewal_of_a_set_is_an_answer_and_not_an_error(client: Client
     ],
 )
 def test_a_runs_token_names_the_node_or_the_records_field_it_stands_on(resource: str, named: str) -> None:
-    call = calls.mint_run_token(agent_id_for("mill"), Fence(Resource(resource), 3), replace=True)
+    call = token_calls.mint_run_token(agent_id_for("mill"), Fence(Resource(resource), 3), replace=True)
 
     assert call.body == f'{{"lease":{{"epoch":3,{named}}},"replace":true}}'.encode()
 
 
 def test_query_parameters_leave_out_what_was_not_said() -> None:
-    assert calls.query_of(a=None, b="", c=0, d=True, e=False, f=["x", "y"], g=()) == (
+    assert query_of(a=None, b="", c=0, d=True, e=False, f=["x", "y"], g=()) == (
         ("c", "0"),
         ("d", "1"),
         ("f", "x,y"),

@@ -14,7 +14,7 @@ from batonpass.cli.context import ask
 from batonpass.cli.options import COMMON, AgentArg, Common, Flag, Label, Node, PersonArg
 from batonpass.cli.render import Column, cut_short, print_fields, print_json, print_table, say, warn
 from batonpass.cli.tokens import print_tokens
-from batonpass.client import calls, config
+from batonpass.client import config, identity_calls, token_calls
 from batonpass.client.capability_calls import get_capabilities, publish_capabilities
 from batonpass.client.config import ConfigError
 from batonpass.core.ids import Fence, Resource
@@ -41,7 +41,7 @@ def add(
         owner: as an admin: whose it will be.
 
     """
-    answer = ask(common, calls.add_agent(label=label, id_=id_, owner=owner))
+    answer = ask(common, identity_calls.add_agent(label=label, id_=id_, owner=owner))
     if common.json:
         print_json(answer.raw)
         return
@@ -65,7 +65,7 @@ def list_(
         after: begin after this one, as the end of a list that was cut names it.
 
     """
-    answer = ask(common, calls.agents(everybodys=all_, limit=limit, after=after))
+    answer = ask(common, identity_calls.agents(everybodys=all_, limit=limit, after=after))
     if common.json:
         print_json(answer.raw)
         return
@@ -109,13 +109,13 @@ def token(
         raise ConfigError("--node and --epoch belong together: a run's token stands on one tenure")
     if node is not None and epoch is not None:
         tenure = Fence(Resource(node), epoch)
-        of_run = ask(common, calls.mint_run_token(agent, tenure, session=session, replace=replace))
+        of_run = ask(common, token_calls.mint_run_token(agent, tenure, session=session, replace=replace))
         raw, secret, until = of_run.raw, of_run.value.token, f"the end of {node} at epoch {epoch}"
     elif standing:
-        of_service = ask(common, calls.mint_standing_token(agent, label=label, expires=expires))
+        of_service = ask(common, token_calls.mint_standing_token(agent, label=label, expires=expires))
         raw, secret, until = of_service.raw, of_service.value.token, of_service.value.expires
     else:
-        of_session = ask(common, calls.mint_session_token(agent, session=session, expires=expires))
+        of_session = ask(common, token_calls.mint_session_token(agent, session=session, expires=expires))
         raw, secret, until = of_session.raw, of_session.value.token, of_session.value.expires_at
     if common.json:
         print_json(raw)
@@ -134,7 +134,7 @@ def tokens(agent: AgentArg, /, *, limit: int | None = None, after: str | None = 
         after: begin after this one, as the end of a list that was cut names it.
 
     """
-    answer = ask(common, calls.agent_tokens(agent, limit=limit, after=after))
+    answer = ask(common, token_calls.agent_tokens(agent, limit=limit, after=after))
     if common.json:
         print_json(answer.raw)
     else:
@@ -150,7 +150,7 @@ def revoke(agent: AgentArg, prefix: str, /, *, common: Common = COMMON) -> None:
         prefix: the beginning of its hash, as the list shows it.
 
     """
-    answer = ask(common, calls.revoke_agent_token(agent, prefix))
+    answer = ask(common, token_calls.revoke_agent_token(agent, prefix))
     if common.json:
         print_json(answer.raw)
     else:
@@ -165,7 +165,7 @@ def bind(session: Label, /, *, common: Common = COMMON) -> None:
         session: the session's id.
 
     """
-    answer = ask(common, calls.bind_session(session))
+    answer = ask(common, identity_calls.bind_session(session))
     if common.json:
         print_json(answer.raw)
     else:

@@ -10,7 +10,7 @@ from batonpass.cli.context import ask
 from batonpass.cli.exits import UsageError
 from batonpass.cli.options import COMMON, Common, Flag, Node
 from batonpass.cli.render import print_json, print_text, say, warn
-from batonpass.client import calls
+from batonpass.client import digest_calls
 
 
 def brief(
@@ -42,7 +42,7 @@ def brief(
         return
     answer = ask(
         common,
-        calls.compile_digest(
+        digest_calls.compile_digest(
             root=node, query=query, project=project, min_sim=min_sim, mode="full" if full else "digest"
         ),
     )
@@ -56,7 +56,7 @@ def brief(
 
 def _project(project: str, common: Common) -> None:
     """Print a project's briefing, and that of the project it belongs to."""
-    answer = ask(common, calls.briefing(project))
+    answer = ask(common, digest_calls.briefing(project))
     if common.json:
         print_json(answer.raw)
         return

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from batonpass.cli.context import ask
 from batonpass.cli.options import COMMON, Common, Node, TextArg, read_text
 from batonpass.cli.render import print_json, say, warn
-from batonpass.client import calls
+from batonpass.client import question_calls
 
 
 def capture(
@@ -36,7 +36,9 @@ def capture(
         date: the day it was found, as 2027-01-31; today unless given.
 
     """
-    call = calls.capture(read_text(text), title=title, project=project, during=during, blocks=blocks or (), date=date)
+    call = question_calls.capture(
+        read_text(text), title=title, project=project, during=during, blocks=blocks or (), date=date
+    )
     answer = ask(common, call)
     if common.json:
         print_json(answer.raw)

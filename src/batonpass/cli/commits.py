@@ -9,7 +9,7 @@ from cyclopts import Parameter, Token
 from batonpass.cli.context import ask
 from batonpass.cli.options import COMMON, Common, Node
 from batonpass.cli.render import Column, again, cut_short, print_json, print_table, say, warn
-from batonpass.client import calls, graph_calls
+from batonpass.client import graph_calls, node_calls
 from batonpass.core.errors import Invalid
 from batonpass.core.nodes import check_commit, parse_sha
 
@@ -49,7 +49,7 @@ def commit(node: Node, commit: CommitArg, /, *, common: Common = COMMON) -> None
 
     """
     repo, _, sha = commit.rpartition("@")
-    answer = ask(common, calls.add_commit(node, repo=repo, sha=sha))
+    answer = ask(common, node_calls.add_commit(node, repo=repo, sha=sha))
     if common.json:
         print_json(answer.raw)
         return

@@ -7,7 +7,7 @@ from typing import Final
 from batonpass.cli.context import ask
 from batonpass.cli.options import COMMON, Common, TextArg, read_text
 from batonpass.cli.render import Column, cut_short, print_json, print_table, say, warn
-from batonpass.client import calls
+from batonpass.client import question_calls
 
 COLUMNS: Final = (Column("correction"), Column("of"), Column("by"), Column("since"), Column("title", cut=True))
 
@@ -23,7 +23,7 @@ def correct(target: str, text: TextArg, /, *, title: str | None = None, common: 
         title: a line for it; the first line of the text unless given.
 
     """
-    answer = ask(common, calls.correct(target, read_text(text), title=title))
+    answer = ask(common, question_calls.correct(target, read_text(text), title=title))
     if common.json:
         print_json(answer.raw)
         return
@@ -48,7 +48,7 @@ def corrections(
         after: begin after this one, as the end of a list that was cut names it.
 
     """
-    answer = ask(common, calls.list_corrections(target=target, limit=limit, after=after))
+    answer = ask(common, question_calls.list_corrections(target=target, limit=limit, after=after))
     if common.json:
         print_json(answer.raw)
         return

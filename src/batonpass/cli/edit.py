@@ -22,7 +22,7 @@ from batonpass.cli.context import connected
 from batonpass.cli.exits import Exit, UsageError, WorkFailed
 from batonpass.cli.options import COMMON, Common, Node
 from batonpass.cli.render import clean, print_json, say, warn
-from batonpass.client import calls, config
+from batonpass.client import config, node_calls
 from batonpass.client.client import Answer, Client
 from batonpass.core.errors import BatonError, Conflict, Internal
 from batonpass.core.ids import NodeId
@@ -106,7 +106,7 @@ def _present(client: Client, node: NodeId) -> Present:
 def _put(client: Client, node: NodeId, entry: str | Mapping[str, object], revision: str) -> Answer[PutReply]:
     """Write a node over `revision`; raise what was in the way."""
     answer: Answer[PutReply] = client.answer(
-        calls.put_nodes([{"node": entry, "if_exists": "update", "revision": revision}])
+        node_calls.put_nodes([{"node": entry, "if_exists": "update", "revision": revision}])
     )
     (result,) = answer.value.results
     if result.ok:

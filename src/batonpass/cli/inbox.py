@@ -7,7 +7,7 @@ from typing import Final
 from batonpass.cli.context import ask
 from batonpass.cli.options import COMMON, Common
 from batonpass.cli.render import Column, print_json, print_table, say, span
-from batonpass.client import calls
+from batonpass.client import question_calls
 from batonpass.wire.inbox import WaitingBody
 
 COLUMNS: Final = (
@@ -37,7 +37,7 @@ def inbox(*, limit: int | None = None, common: Common = COMMON) -> None:
         limit: how many at most of each; 20 unless given.
 
     """
-    answer = ask(common, calls.inbox(limit=limit))
+    answer = ask(common, question_calls.inbox(limit=limit))
     if common.json:
         print_json(answer.raw)
         return
@@ -62,7 +62,7 @@ def questions(*, limit: int | None = None, common: Common = COMMON) -> None:
         limit: how many at most of each; 20 unless given.
 
     """
-    found = ask(common, calls.inbox(limit=limit))
+    found = ask(common, question_calls.inbox(limit=limit))
     if common.json:
         print_json(found.raw)
         return

@@ -15,7 +15,7 @@ from batonpass.cli.context import ask, connected
 from batonpass.cli.exits import Exit, UsageError, exit_of_code
 from batonpass.cli.options import COMMON, Common, Duration, Flag, Label, Node
 from batonpass.cli.render import Column, again, cut_short, print_json, print_table, say, span, warn
-from batonpass.client import calls
+from batonpass.client import lease_calls
 from batonpass.client.client import Answer, Client
 from batonpass.core.errors import LeaseLost
 from batonpass.core.ids import NodeId
@@ -56,12 +56,12 @@ def claim(
     if not nodes:
         raise UsageError("name at least one node")
     if len(nodes) == 1:
-        call = calls.claim(nodes[0], session=session, dispatch=dispatch, force=force)
+        call = lease_calls.claim(nodes[0], session=session, dispatch=dispatch, force=force)
         _print(ask(common, call), "claimed", common)
         return Exit.OK
     if dispatch is not None or force:
         raise UsageError("--dispatch and --force are for one node")
-    return _print_claimed(ask(common, calls.claim_many(nodes, session=session)), common)
+    return _print_claimed(ask(common, lease_calls.claim_many(nodes, session=session)), common)
 
 
 def renew(node: Node, /, *, session: Label | None = None, epoch: int | None = None, common: Common = COMMON) -> None:
@@ -77,7 +77,7 @@ def renew(node: Node, /, *, session: Label | None = None, epoch: int | None = No
     """
     with connected(common) as client:
         tenure = _tenure(client, node) if epoch is None else epoch
-        answer = client.answer(calls.renew(node, if_epoch=tenure, session=session))
+        answer = client.answer(lease_calls.renew(node, if_epoch=tenure, session=session))
     _print(answer, "resumed" if answer.value.reclaimed else "renewed", common)
 
 
@@ -102,7 +102,7 @@ def extend(
     ms = max(round(duration.total_seconds() * 1000), 1)
     with connected(common) as client:
         tenure = _tenure(client, node) if epoch is None else epoch
-        answer = client.answer(calls.extend(node, ms=ms, if_epoch=tenure, session=session))
+        answer = client.answer(lease_calls.extend(node, ms=ms, if_epoch=tenure, session=session))
     if answer.value.claim_ttl_max_ms is not None:
         warn(f"the policy allows {span(answer.value.claim_ttl_max_ms)} at most")
     _print(answer, "extended", common)
@@ -119,7 +119,7 @@ def reserve(node: Node, /, *, epoch: int | None = None, common: Common = COMMON)
 
     """
     with connected(common) as client:
-        answer = client.answer(calls.reserve(node, if_epoch=_present(client, node) if epoch is None else epoch))
+        answer = client.answer(lease_calls.reserve(node, if_epoch=_present(client, node) if epoch is None else epoch))
     _print(answer, "reserved", common)
 
 
@@ -156,7 +156,7 @@ def release(
         raise UsageError("--all, --reservations and --session are for all that you hold, not for one node")
     with connected(common) as client:
         answer = client.answer(
-            calls.release(node, if_epoch=_present(client, node) if epoch is None else epoch, reason=reason)
+            lease_calls.release(node, if_epoch=_present(client, node) if epoch is None else epoch, reason=reason)
         )
     if common.json:
         print_json(answer.raw)
@@ -175,7 +175,7 @@ def take(node: Node, /, *, reason: str, session: Label | None = None, common: Co
         session: the session that the lease is for.
 
     """
-    _print(ask(common, calls.take(node, reason=reason, session=session)), "taken", common)
+    _print(ask(common, lease_calls.take(node, reason=reason, session=session)), "taken", common)
 
 
 def leases(
@@ -197,7 +197,7 @@ def leases(
         after: begin after this one, as the end of a list that was cut names it.
 
     """
-    call = calls.leases(holder=holder, project=project, state=state, limit=limit, after=after)
+    call = lease_calls.leases(holder=holder, project=project, state=state, limit=limit, after=after)
     answer = ask(common, call)
     if common.json:
         print_json(answer.raw)
@@ -256,7 +256,7 @@ def _print_claimed(answer: Answer[BulkClaimReply], common: Common) -> int:
 
 
 def _release_all(common: Common, *, session: str | None, reservations: bool) -> None:
-    answer = ask(common, calls.release_held(session=session, reservations=reservations))
+    answer = ask(common, lease_calls.release_held(session=session, reservations=reservations))
     if common.json:
         print_json(answer.raw)
     else:

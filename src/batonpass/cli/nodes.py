@@ -17,7 +17,7 @@ from batonpass.cli.exits import Exit, UsageError, exit_of_code
 from batonpass.cli.leases import held_by
 from batonpass.cli.options import COMMON, Common, Flag, Node
 from batonpass.cli.render import Column, again, cut_short, print_fields, print_json, print_table, print_text, say, warn
-from batonpass.client import calls
+from batonpass.client import node_calls
 from batonpass.client.client import Answer
 from batonpass.core.errors import Invalid
 from batonpass.core.ids import NODE_ID_BYTES_MAX, parse_node_id
@@ -110,7 +110,7 @@ def add(
         if len(entries) != 1:
             raise UsageError("--revision is of one node")
         entries = [{"node": entries[0], "revision": revision}]
-    return _print_put(ask(common, calls.put_nodes(entries, if_exists=if_exists)), common)
+    return _print_put(ask(common, node_calls.put_nodes(entries, if_exists=if_exists)), common)
 
 
 def show(node: Node, /, *, common: Common = COMMON) -> None:
@@ -121,7 +121,7 @@ def show(node: Node, /, *, common: Common = COMMON) -> None:
 
     """
     with connected(common) as client:
-        answer = client.answer(calls.node(node))
+        answer = client.answer(node_calls.node(node))
         if common.json:
             print_json(answer.raw)
             return
@@ -164,7 +164,7 @@ def list_(
         after: begin after this one, as the end of a list that was cut names it.
 
     """
-    call = calls.list_nodes(
+    call = node_calls.list_nodes(
         types=types or (), status=status, project=project, assignee=assignee, text=text, limit=limit, after=after
     )
     answer = ask(common, call)
@@ -187,7 +187,7 @@ def link(node: Node, edge: str, other: Node, /, *, common: Common = COMMON) -> N
         other: where it leads.
 
     """
-    _print_change(ask(common, calls.add_edge(node, edge, other)), "linked", "was there already", common)
+    _print_change(ask(common, node_calls.add_edge(node, edge, other)), "linked", "was there already", common)
 
 
 def unlink(node: Node, edge: str, other: Node, /, *, common: Common = COMMON) -> None:
@@ -199,7 +199,7 @@ def unlink(node: Node, edge: str, other: Node, /, *, common: Common = COMMON) ->
         other: where it leads.
 
     """
-    _print_change(ask(common, calls.remove_edge(node, edge, other)), "unlinked", "was not there", common)
+    _print_change(ask(common, node_calls.remove_edge(node, edge, other)), "unlinked", "was not there", common)
 
 
 def set_(
@@ -221,9 +221,9 @@ def set_(
     if (status is None) is (priority is None):
         raise UsageError("set one thing: --status or --priority")
     if status is not None:
-        call = calls.set_status(node, None if status == "none" else status)
+        call = node_calls.set_status(node, None if status == "none" else status)
     else:
-        call = calls.set_priority(node, None if priority == "none" else priority)
+        call = node_calls.set_priority(node, None if priority == "none" else priority)
     _print_change(ask(common, call), f"is {status or priority}", "is that already", common)
 
 
@@ -235,7 +235,7 @@ def priority(node: Node, priority: Literal["p1", "p2", "p3", "none"], /, *, comm
         priority: p1, p2 or p3; "none" takes it away.
 
     """
-    answer = ask(common, calls.set_priority(node, None if priority == "none" else priority))
+    answer = ask(common, node_calls.set_priority(node, None if priority == "none" else priority))
     done = "has no priority" if priority == "none" else f"is {priority}"
     _print_change(answer, done, "is that already", common)
 
@@ -248,7 +248,7 @@ def ready(node: Node, /, *, needs_input: Flag = False, common: Common = COMMON) 
         needs_input: take the word back: somebody has to look first.
 
     """
-    answer = ask(common, calls.set_readiness(node, None if needs_input else "agent"))
+    answer = ask(common, node_calls.set_readiness(node, None if needs_input else "agent"))
     _print_change(answer, "needs input" if needs_input else "is ready for agents", "is that already", common)
 
 

@@ -9,7 +9,7 @@ from cyclopts import App, Parameter
 from batonpass.cli.context import ask
 from batonpass.cli.options import COMMON, Common, Flag, PersonArg
 from batonpass.cli.render import Column, cut_short, print_json, print_table, say, warn
-from batonpass.client import calls
+from batonpass.client import identity_calls
 
 COLUMNS: Final = (Column("person"), Column("name", cut=True), Column("email"), Column("admin"), Column("since"))
 
@@ -34,7 +34,7 @@ def add(
         admin: they may do all that you may.
 
     """
-    answer = ask(common, calls.add_person(name=name, email=email, id_=id_, admin=admin))
+    answer = ask(common, identity_calls.add_person(name=name, email=email, id_=id_, admin=admin))
     if common.json:
         print_json(answer.raw)
         return
@@ -51,7 +51,7 @@ def list_(*, limit: int | None = None, after: str | None = None, common: Common 
         after: begin after this one, as the end of a list that was cut names it.
 
     """
-    answer = ask(common, calls.people(limit=limit, after=after))
+    answer = ask(common, identity_calls.people(limit=limit, after=after))
     if common.json:
         print_json(answer.raw)
         return

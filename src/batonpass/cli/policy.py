@@ -9,7 +9,7 @@ from msgspec import UNSET
 from batonpass.cli.context import ask
 from batonpass.cli.options import COMMON, Common, Duration
 from batonpass.cli.render import print_fields, print_json, say, span
-from batonpass.client import calls
+from batonpass.client import server_calls
 from batonpass.client.client import Answer
 from batonpass.core.policy import EVERY_PROJECT
 from batonpass.wire.policy import PolicyReply, PolicyRequest
@@ -53,7 +53,9 @@ def policy(
         max_claims=UNSET if max_claims is None else max_claims,
         agents_may_ready=UNSET if agents_may_ready is None else agents_may_ready,
     )
-    asked = calls.get_policy(project) if changes == PolicyRequest() else calls.put_policy(project, changes)
+    asked = (
+        server_calls.get_policy(project) if changes == PolicyRequest() else server_calls.put_policy(project, changes)
+    )
     _print(ask(common, asked), common)
 
 
@@ -65,7 +67,7 @@ def pause(*, reason: str, project: str = EVERY_PROJECT, common: Common = COMMON)
         project: only claims of this project.
 
     """
-    answer = ask(common, calls.put_policy(project, PolicyRequest(paused=reason)))
+    answer = ask(common, server_calls.put_policy(project, PolicyRequest(paused=reason)))
     if common.json:
         print_json(answer.raw)
     else:
@@ -79,7 +81,7 @@ def resume(*, project: str = EVERY_PROJECT, common: Common = COMMON) -> None:
         project: the project that was paused.
 
     """
-    answer = ask(common, calls.put_policy(project, PolicyRequest(paused=None)))
+    answer = ask(common, server_calls.put_policy(project, PolicyRequest(paused=None)))
     if common.json:
         print_json(answer.raw)
     elif answer.value.paused is not None:

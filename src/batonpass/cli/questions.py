@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from batonpass.cli.context import ask as send
 from batonpass.cli.options import COMMON, Common, Node, PersonArg, TextArg, read_text
 from batonpass.cli.render import print_json, say, warn
-from batonpass.client import calls
+from batonpass.client import question_calls
 
 Nodes = Annotated[list[Node] | None, Parameter(negative=())]
 
@@ -39,7 +39,7 @@ def ask(
         blocks: a node that may not be worked on before there is an answer; may be given several times.
 
     """
-    call = calls.ask_question(
+    call = question_calls.ask_question(
         read_text(text), title=title, mentions=about or (), project=project, to=to, blocks=blocks or ()
     )
     answer = send(common, call)
@@ -62,7 +62,7 @@ def answer(question: Node, text: TextArg, /, *, title: str | None = None, common
         title: a line for it; the first line of the text unless given.
 
     """
-    found = send(common, calls.answer_question(question, read_text(text), title=title))
+    found = send(common, question_calls.answer_question(question, read_text(text), title=title))
     if common.json:
         print_json(found.raw)
         return

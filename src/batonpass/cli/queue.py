@@ -12,7 +12,7 @@ from batonpass.cli.context import ask
 from batonpass.cli.exits import Exit
 from batonpass.cli.options import COMMON, Common, Flag, Label, Node
 from batonpass.cli.render import Column, again, print_json, print_table, say, span, warn
-from batonpass.client import calls
+from batonpass.client import queue_calls
 from batonpass.wire.events import WAIT_S_MAX
 from batonpass.wire.queue import ItemBody, QueueReply
 
@@ -56,7 +56,7 @@ def queue(
         offset: how many to pass over.
 
     """
-    call = calls.queue_page(
+    call = queue_calls.queue_page(
         project=project,
         types=types or (),
         exclude_types=exclude_types or (),
@@ -114,7 +114,7 @@ def next_(
         wait: how many seconds to wait for an item when there is none, up to 60.
 
     """
-    call = calls.next_item(
+    call = queue_calls.next_item(
         project=project,
         accept=accept,
         types=types,

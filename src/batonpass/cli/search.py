@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from batonpass.cli.context import ask
 from batonpass.cli.options import COMMON, Common
 from batonpass.cli.render import Column, print_json, print_table, say, warn
-from batonpass.client import calls
+from batonpass.client import server_calls
 from batonpass.wire.search import FoundBody, SearchReply
 
 COLUMNS: Final = (
@@ -44,7 +44,7 @@ def search(
         offset: how many to pass over.
 
     """
-    call = calls.search_nodes(" ".join(words), types=types or (), project=project, limit=limit, offset=offset)
+    call = server_calls.search_nodes(" ".join(words), types=types or (), project=project, limit=limit, offset=offset)
     answer = ask(common, call)
     if common.json:
         print_json(answer.raw)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from batonpass.cli.context import ask
 from batonpass.cli.options import COMMON, Common
 from batonpass.cli.render import print_fields, print_json
-from batonpass.client import calls
+from batonpass.client import identity_calls, server_calls
 
 
 def status(*, common: Common = COMMON) -> None:
     """Say what is running, and on which database."""
-    answer = ask(common, calls.server_status())
+    answer = ask(common, server_calls.server_status())
     if common.json:
         print_json(answer.raw)
         return
@@ -28,7 +28,7 @@ def status(*, common: Common = COMMON) -> None:
 
 def whoami(*, common: Common = COMMON) -> None:
     """Say whose token is used, and what it may do."""
-    answer = ask(common, calls.me())
+    answer = ask(common, identity_calls.me())
     if common.json:
         print_json(answer.raw)
         return

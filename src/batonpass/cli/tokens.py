@@ -14,7 +14,7 @@ from cyclopts import App
 from batonpass.cli.context import ask
 from batonpass.cli.options import COMMON, Common, Flag, PersonArg
 from batonpass.cli.render import Column, cut_short, print_json, print_table, say, warn
-from batonpass.client import calls, config
+from batonpass.client import config, token_calls
 from batonpass.client.client import Client
 from batonpass.client.config import ConfigError, Token
 from batonpass.wire.tokens import TokensReply
@@ -44,7 +44,7 @@ def add(
         person: as an admin: whose it will be.
 
     """
-    call = calls.mint_token(label=label, expires=expires, read_only=read_only, person=person)
+    call = token_calls.mint_token(label=label, expires=expires, read_only=read_only, person=person)
     answer = ask(common, call)
     if common.json:
         print_json(answer.raw)
@@ -70,8 +70,8 @@ def list_(
         after: begin after this one, as the end of a list that was cut names it.
 
     """
-    mine = calls.my_tokens(limit=limit, after=after)
-    answer = ask(common, mine if person is None else calls.tokens_of(person, limit=limit, after=after))
+    mine = token_calls.my_tokens(limit=limit, after=after)
+    answer = ask(common, mine if person is None else token_calls.tokens_of(person, limit=limit, after=after))
     if common.json:
         print_json(answer.raw)
     else:
@@ -87,7 +87,7 @@ def revoke(prefix: str, /, *, admin: Flag = False, common: Common = COMMON) -> N
         admin: anybody's, as an admin.
 
     """
-    answer = ask(common, calls.revoke_token(prefix, as_admin=admin))
+    answer = ask(common, token_calls.revoke_token(prefix, as_admin=admin))
     if common.json:
         print_json(answer.raw)
     else:

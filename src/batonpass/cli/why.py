@@ -5,7 +5,7 @@ from __future__ import annotations
 from batonpass.cli.context import ask
 from batonpass.cli.options import COMMON, Common, Node
 from batonpass.cli.render import print_json, say
-from batonpass.client import calls
+from batonpass.client import node_calls
 from batonpass.wire.why import ReasonBody, WhyReply
 
 
@@ -16,7 +16,7 @@ def why(node: Node, /, *, common: Common = COMMON) -> None:
         node: which.
 
     """
-    answer = ask(common, calls.why(node))
+    answer = ask(common, node_calls.why(node))
     if common.json:
         print_json(answer.raw)
         return

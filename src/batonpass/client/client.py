@@ -30,7 +30,22 @@ import httpx
 import msgspec
 
 from batonpass import __version__
-from batonpass.client import calls, capability_calls, class_calls, feed_calls, graph_calls, key_calls, run_calls
+from batonpass.client import (
+    capability_calls,
+    class_calls,
+    digest_calls,
+    feed_calls,
+    graph_calls,
+    identity_calls,
+    key_calls,
+    lease_calls,
+    node_calls,
+    question_calls,
+    queue_calls,
+    run_calls,
+    server_calls,
+    token_calls,
+)
 from batonpass.client.calls import Call, Repeat
 from batonpass.core.errors import BatonError, Invalid, Unavailable, Unknown
 from batonpass.core.ids import Fence, NodeId
@@ -136,7 +151,7 @@ class Client:
     """Speaks to one server under one token. Safe to use from several threads; close it when done.
 
     `transport` replaces the network (in-process server, tests) and then stays
-    its owner's to close. Every call of `client.calls` is also a method.
+    its owner's to close. Every call is also a method; those about records are methods of `records`.
     """
 
     def __init__(
@@ -327,17 +342,17 @@ class Client:
 
         return held(self, node, session=session, dispatch=dispatch, on_lost=on_lost)
 
-    claim = _sending(calls.claim)
-    take = _sending(calls.take)
-    renew = _sending(calls.renew)
-    extend = _sending(calls.extend)
-    reserve = _sending(calls.reserve)
-    release = _sending(calls.release)
-    claim_many = _sending(calls.claim_many)
-    renew_many = _sending(calls.renew_many)
-    renew_held = _sending(calls.renew_held)
-    release_held = _sending(calls.release_held)
-    leases = _sending(calls.leases)
+    claim = _sending(lease_calls.claim)
+    take = _sending(lease_calls.take)
+    renew = _sending(lease_calls.renew)
+    extend = _sending(lease_calls.extend)
+    reserve = _sending(lease_calls.reserve)
+    release = _sending(lease_calls.release)
+    claim_many = _sending(lease_calls.claim_many)
+    renew_many = _sending(lease_calls.renew_many)
+    renew_held = _sending(lease_calls.renew_held)
+    release_held = _sending(lease_calls.release_held)
+    leases = _sending(lease_calls.leases)
 
     # --- records -----------------------------------------------------------------------------------------------------
 
@@ -368,21 +383,21 @@ class Client:
 
     # --- queue, nodes, edges -----------------------------------------------------------------------------------------
 
-    queue = _sending(calls.queue_page)
-    next = _sending(calls.next_item)
-    node = _sending(calls.node)
-    why = _sending(calls.why)
-    compile_digest = _sending(calls.compile_digest)
-    briefing = _sending(calls.briefing)
-    list_nodes = _sending(calls.list_nodes)
-    put_nodes = _sending(calls.put_nodes)
-    edges = _sending(calls.edges)
-    add_edge = _sending(calls.add_edge)
-    remove_edge = _sending(calls.remove_edge)
-    set_status = _sending(calls.set_status)
-    set_priority = _sending(calls.set_priority)
-    set_readiness = _sending(calls.set_readiness)
-    add_commit = _sending(calls.add_commit)
+    queue = _sending(queue_calls.queue_page)
+    next = _sending(queue_calls.next_item)
+    node = _sending(node_calls.node)
+    why = _sending(node_calls.why)
+    compile_digest = _sending(digest_calls.compile_digest)
+    briefing = _sending(digest_calls.briefing)
+    list_nodes = _sending(node_calls.list_nodes)
+    put_nodes = _sending(node_calls.put_nodes)
+    edges = _sending(node_calls.edges)
+    add_edge = _sending(node_calls.add_edge)
+    remove_edge = _sending(node_calls.remove_edge)
+    set_status = _sending(node_calls.set_status)
+    set_priority = _sending(node_calls.set_priority)
+    set_readiness = _sending(node_calls.set_readiness)
+    add_commit = _sending(node_calls.add_commit)
     read_nodes = _sending(graph_calls.read_nodes)
     add_live_edge = _sending(graph_calls.add_live_edge)
     history = _sending(graph_calls.history_of)
@@ -394,37 +409,37 @@ class Client:
 
     # --- questions, corrections, captures ----------------------------------------------------------------------------
 
-    ask_question = _sending(calls.ask_question)
-    answer_question = _sending(calls.answer_question)
-    correct = _sending(calls.correct)
-    list_corrections = _sending(calls.list_corrections)
-    capture = _sending(calls.capture)
-    inbox = _sending(calls.inbox)
+    ask_question = _sending(question_calls.ask_question)
+    answer_question = _sending(question_calls.answer_question)
+    correct = _sending(question_calls.correct)
+    list_corrections = _sending(question_calls.list_corrections)
+    capture = _sending(question_calls.capture)
+    inbox = _sending(question_calls.inbox)
 
     # --- people, agents, tokens, the server --------------------------------------------------------------------------
 
-    me = _sending(calls.me)
-    add_person = _sending(calls.add_person)
-    people = _sending(calls.people)
-    add_agent = _sending(calls.add_agent)
-    agents = _sending(calls.agents)
-    bind_session = _sending(calls.bind_session)
-    mint_session_token = _sending(calls.mint_session_token)
-    mint_run_token = _sending(calls.mint_run_token)
-    mint_standing_token = _sending(calls.mint_standing_token)
-    agent_tokens = _sending(calls.agent_tokens)
-    revoke_agent_token = _sending(calls.revoke_agent_token)
-    mint_token = _sending(calls.mint_token)
-    my_tokens = _sending(calls.my_tokens)
-    tokens_of = _sending(calls.tokens_of)
-    revoke_token = _sending(calls.revoke_token)
+    me = _sending(identity_calls.me)
+    add_person = _sending(identity_calls.add_person)
+    people = _sending(identity_calls.people)
+    add_agent = _sending(identity_calls.add_agent)
+    agents = _sending(identity_calls.agents)
+    bind_session = _sending(identity_calls.bind_session)
+    mint_session_token = _sending(token_calls.mint_session_token)
+    mint_run_token = _sending(token_calls.mint_run_token)
+    mint_standing_token = _sending(token_calls.mint_standing_token)
+    agent_tokens = _sending(token_calls.agent_tokens)
+    revoke_agent_token = _sending(token_calls.revoke_agent_token)
+    mint_token = _sending(token_calls.mint_token)
+    my_tokens = _sending(token_calls.my_tokens)
+    tokens_of = _sending(token_calls.tokens_of)
+    revoke_token = _sending(token_calls.revoke_token)
     mint_key = _sending(key_calls.mint_key)
     list_keys = _sending(key_calls.list_keys)
     revoke_key = _sending(key_calls.revoke_key)
-    status = _sending(calls.server_status)
-    search = _sending(calls.search_nodes)
-    get_policy = _sending(calls.get_policy)
-    put_policy = _sending(calls.put_policy)
+    status = _sending(server_calls.server_status)
+    search = _sending(server_calls.search_nodes)
+    get_policy = _sending(server_calls.get_policy)
+    put_policy = _sending(server_calls.put_policy)
     events = _sending(feed_calls.get_events)
     changes = _sending(feed_calls.get_changes)
 

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from batonpass.client import calls
+from batonpass.client import node_calls
 from batonpass.client.client import LOOPBACK, Client
 from batonpass.client.local import ADDRESS
 from batonpass.client.sources import FILE_BYTES_MAX
@@ -73,7 +73,7 @@ def to_archive(client: Client, path: Path, *, project: str | None, authored: boo
     """Write a tar; it appears under its name once it is whole and on disk. Only another export is ever replaced."""
     _require_ours(path)
     packed = path.name.endswith(PACKED)
-    call = calls.export(project=project, authored=authored, gzip=packed)
+    call = node_calls.export(project=project, authored=authored, gzip=packed)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with part.open("wb") as file, client.stream(call) as response:
@@ -92,7 +92,7 @@ def to_folder(client: Client, root: Path, *, project: str | None, authored: bool
     (root / FOLDER).mkdir(parents=True, exist_ok=True)
     packed = not _is_near(client)
     with _Ledger.opened(root) as ledger:
-        with client.stream(calls.export(project=project, authored=authored, gzip=packed)) as response:
+        with client.stream(node_calls.export(project=project, authored=authored, gzip=packed)) as response:
             done = Exported(_count(response.headers.get(NODE_COUNT)))
             folder = _Folder(root, ledger, done)
             names = set[str]()

@@ -18,7 +18,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from batonpass.client import calls
+from batonpass.client import node_calls
 from batonpass.client.client import Client
 from batonpass.client.sources import PassedOver, Refused, Source, Text, sources
 from batonpass.core import edges as edge_law
@@ -186,7 +186,7 @@ def _put(client: Client, batch: Sequence[_Item], wish: Wish, revisions: Mapping[
             entry |= {"if_exists": "update", "revision": revision}
         entries.append(entry)
     reply = client.send(
-        calls.put_nodes(
+        node_calls.put_nodes(
             entries,
             if_exists="skip" if wish.if_exists == "skip" else "error",
             cycles="warn",

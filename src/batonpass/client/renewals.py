@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from batonpass.client import calls, record_calls
+from batonpass.client import lease_calls, record_calls
 from batonpass.client.client import Client, Patience
 from batonpass.core.errors import AlreadyClaimed, BatonError, Conflict, LeaseLost, NotFound, StalePremise
 from batonpass.core.ids import Fence
@@ -80,7 +80,7 @@ class NodesInBulk:
         self, client: Client, fences: Sequence[Fence], *, patience: Patience, answer_s_max: float
     ) -> Sequence[Renewal]:
         """Return what became of each; a request without an answer leaves all of them unclear."""
-        call = replace(calls.renew_many(fences), answer_s_max=answer_s_max)
+        call = replace(lease_calls.renew_many(fences), answer_s_max=answer_s_max)
         try:
             reply = client.send(call, patience=patience)
         except BatonError as error:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal
 
-from batonpass.client import calls, run_calls
+from batonpass.client import digest_calls, queue_calls, run_calls
 from batonpass.client.client import ONCE, Client
 from batonpass.client.heartbeat import Heartbeat, boottime
 from batonpass.core.digest_text import Mode
@@ -66,7 +66,7 @@ class ServerGraph:
 
     def wait(self, *, project: str | None, after: str, wait_s: int) -> str:
         """Return the queue's position once something in it has changed, or after `wait_s`."""
-        call = calls.queue_page(project=project, limit=1, wait=wait_s, after=after)
+        call = queue_calls.queue_page(project=project, limit=1, wait=wait_s, after=after)
         return self._client.send(call, patience=ONCE).seq
 
     def next(self, *, project: str | None, accept: str, candidates: Sequence[NodeId], dispatch: str) -> Taken | None:
@@ -84,13 +84,13 @@ class ServerGraph:
 
     def digest(self, node: NodeId, *, project: str | None, mode: Mode) -> str:
         """Return in words what is known around `node`; asked once and not for long, since a run can do without."""
-        call = calls.compile_digest(root=node, project=project, mode="full" if mode is Mode.FULL else "digest")
+        call = digest_calls.compile_digest(root=node, project=project, mode="full" if mode is Mode.FULL else "digest")
         return self._client.send(replace(call, answer_s_max=DIGEST_S_MAX), patience=ONCE).text
 
     def digest_of(self, words: str, *, mode: Mode) -> str:
         """Return in words what is known of what `words` are about; as much of them is asked for as a query may have."""
         query = " ".join(words.split())[:QUERY_CHARS_MAX]
-        call = calls.compile_digest(query=query, mode="full" if mode is Mode.FULL else "digest")
+        call = digest_calls.compile_digest(query=query, mode="full" if mode is Mode.FULL else "digest")
         return self._client.send(replace(call, answer_s_max=DIGEST_S_MAX), patience=ONCE).text
 
     def put(self, draft: Draft) -> Put:

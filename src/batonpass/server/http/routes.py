@@ -14,7 +14,7 @@ To add one:
   nothing. Say ``published=True`` when a specification has it: then it overlooks fields that it does not know (D16b);
 * what a new parameter means, and what it may be, into `server/http/parameters.py`; what a new field may be, into its
   type where it is not plain (`wire/schemas.py`). The OpenAPI document and docs/reference/api.md are made of all this;
-* its call into `client/calls.py`, and its door into `testing/doors.py`: who may use it, and a body that works.
+* its call into `client/<noun>_calls.py`, and its door into `testing/doors.py`: who may use it, and a body that works.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from batonpass.client import calls
+from batonpass.client import lease_calls
 from batonpass.client.calls import Call
 from batonpass.client.client import ONCE, Patience
 from batonpass.client.heartbeat import boottime
@@ -181,7 +181,7 @@ def _claim(plan: Plan, target: Target, server: Server, nonce: str) -> Taken:
     own when it is asked for again: the first answer tells the two apart.
     """
     sent_at_s = boottime()
-    call = calls.claim(target.id, dispatch=nonce, force=plan.force)
+    call = lease_calls.claim(target.id, dispatch=nonce, force=plan.force)
     reach("claim.sent")
     try:
         reply, is_first = server.send(call, patience=ONCE), True
