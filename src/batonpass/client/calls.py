@@ -79,6 +79,6 @@ def post(path: str, request: msgspec.Struct, reply: type[T], repeat: Repeat) -> 
     return Call("POST", path, reply, body=body_of(request), repeat=repeat, answer_s_max=LEASE_S_MAX)
 
 
-def change(method: Literal["POST", "PUT"], path: str, request: msgspec.Struct, reply: type[T]) -> Call[T]:
+def change(method: Literal["POST", "PUT", "DELETE"], path: str, request: msgspec.Struct, reply: type[T]) -> Call[T]:
     """Return a change that goes under an Idempotency-Key (D11)."""
     return Call(method, path, reply, body=body_of(request), repeat=Repeat.KEYED)

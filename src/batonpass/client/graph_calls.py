@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from batonpass.client.calls import Call, Repeat, body_of, query_of
+from batonpass.client.calls import Call, body_of, change, query_of
 from batonpass.core.ids import NodeId
 from batonpass.wire import batch, commits, history, nodes, paths, schema, tombstones
 
@@ -30,14 +30,14 @@ def revision(id_: NodeId, sha: str) -> Call[history.RevisionReply]:
 
 def redact(id_: NodeId, *, revision: str, reason: str) -> Call[history.RedactReply]:
     """Take the text of an earlier revision out of a node's history, for good; admins only."""
-    body = body_of(history.RedactRequest(revision=revision, reason=reason))
-    return Call("POST", paths.fill(paths.NODE_REDACT, id=id_), history.RedactReply, body=body, repeat=Repeat.KEYED)
+    request = history.RedactRequest(revision=revision, reason=reason)
+    return change("POST", paths.fill(paths.NODE_REDACT, id=id_), request, history.RedactReply)
 
 
 def delete(id_: NodeId, *, reason: str, force: bool = False) -> Call[tombstones.DeleteReply]:
     """Delete a node, with `force` also under somebody's live lease; admins only. Its id is never used again."""
-    body = body_of(tombstones.DeleteRequest(reason=reason, force=force))
-    return Call("DELETE", paths.fill(paths.NODE, id=id_), tombstones.DeleteReply, body=body, repeat=Repeat.KEYED)
+    request = tombstones.DeleteRequest(reason=reason, force=force)
+    return change("DELETE", paths.fill(paths.NODE, id=id_), request, tombstones.DeleteReply)
 
 
 def nodes_with_commit(
@@ -51,10 +51,9 @@ def nodes_with_commit(
 def add_live_edge(
     id_: NodeId, type_: str, to: NodeId, *, attrs: Mapping[str, object] | None = None, if_epoch: int | None = None
 ) -> Call[nodes.ChangeReply]:
-    """Add an edge as `calls.add_edge` does, if the node it leads to is live at that moment."""
-    body = body_of(nodes.EdgeRequest(type=type_, to=to, attrs=dict(attrs or {}), if_epoch=if_epoch))
-    path = paths.fill(paths.NODE_EDGES_LIVE, id=id_)
-    return Call("POST", path, nodes.ChangeReply, body=body, repeat=Repeat.KEYED)
+    """Add an edge as `node_calls.add_edge` does, if the node it leads to is live at that moment."""
+    request = nodes.EdgeRequest(type=type_, to=to, attrs=dict(attrs or {}), if_epoch=if_epoch)
+    return change("POST", paths.fill(paths.NODE_EDGES_LIVE, id=id_), request, nodes.ChangeReply)
 
 
 def get_schema() -> Call[schema.SchemaReply]:

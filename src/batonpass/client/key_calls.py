@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from batonpass.client.calls import Call, Repeat, body_of, query_of
+from batonpass.client.calls import Call, change, query_of
 from batonpass.core.keys import parse_key_name
 from batonpass.wire import keys, paths
 from batonpass.wire.tokens import Expires
@@ -15,7 +15,7 @@ def mint_key(
     request = keys.KeyRequest(
         name=parse_key_name(name), expires=expires, scope="read" if read_only else "write", replace=replace
     )
-    return Call("POST", paths.ADMIN_KEYS, keys.KeyReply, body=body_of(request), repeat=Repeat.KEYED)
+    return change("POST", paths.ADMIN_KEYS, request, keys.KeyReply)
 
 
 def list_keys(*, name: str | None = None, limit: int | None = None, after: str | None = None) -> Call[keys.KeysReply]:

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from msgspec import UNSET
 
-from batonpass.client.calls import LEASE_S_MAX, READ_S_MAX, Call, Repeat, body_of, query_of
+from batonpass.client.calls import LEASE_S_MAX, READ_S_MAX, Call, Repeat, body_of, change, query_of
 from batonpass.core.errors import Invalid
 from batonpass.core.premises import Premise
 from batonpass.core.records import RecordPath, parse_class_name, parse_field_name, parse_record_path
@@ -98,20 +98,16 @@ def put(
     record: RecordPath | str, name: str, value: object, *, based_on: Sequence[Premise] = ()
 ) -> Call[records.FieldWriteReply]:
     """Put a register's value; the record is made when it is not there."""
-    body = body_of(records.ValueRequest(value=_whole(value, name), based_on=_premises(based_on)))
-    return Call(
-        "PUT", _filled(paths.RECORD_FIELD, record, name), records.FieldWriteReply, body=body, repeat=Repeat.KEYED
-    )
+    request = records.ValueRequest(value=_whole(value, name), based_on=_premises(based_on))
+    return change("PUT", _filled(paths.RECORD_FIELD, record, name), request, records.FieldWriteReply)
 
 
 def append(
     record: RecordPath | str, name: str, value: object, *, based_on: Sequence[Premise] = ()
 ) -> Call[records.FieldWriteReply]:
     """Append to a list that only grows; the reply's `index` is the place."""
-    body = body_of(records.ValueRequest(value=_whole(value, name), based_on=_premises(based_on)))
-    return Call(
-        "POST", _filled(paths.RECORD_FIELD, record, name), records.FieldWriteReply, body=body, repeat=Repeat.KEYED
-    )
+    request = records.ValueRequest(value=_whole(value, name), based_on=_premises(based_on))
+    return change("POST", _filled(paths.RECORD_FIELD, record, name), request, records.FieldWriteReply)
 
 
 def write(
@@ -119,14 +115,14 @@ def write(
 ) -> Call[records.WritesReply]:
     """Make several writes or none of them, each `{"field": …, "put": …}` or `{"field": …, "append": …}`."""
     whole = [{key: _whole(value, str(each.get("field"))) for key, value in each.items()} for each in writes]
-    body = body_of(records.WritesRequest(writes=whole, based_on=_premises(based_on)))
-    return Call("POST", _filled(paths.RECORD, record), records.WritesReply, body=body, repeat=Repeat.KEYED)
+    request = records.WritesRequest(writes=whole, based_on=_premises(based_on))
+    return change("POST", _filled(paths.RECORD, record), request, records.WritesReply)
 
 
 def delete(record: RecordPath | str, *, based_on: Sequence[Premise] = ()) -> Call[records.DeleteRecordReply]:
     """Delete a record: its values go, its history stays, its versions never come back (D32)."""
-    body = body_of(records.DeleteRecordRequest(based_on=_premises(based_on)))
-    return Call("DELETE", _filled(paths.RECORD, record), records.DeleteRecordReply, body=body, repeat=Repeat.KEYED)
+    request = records.DeleteRecordRequest(based_on=_premises(based_on))
+    return change("DELETE", _filled(paths.RECORD, record), request, records.DeleteRecordReply)
 
 
 # --- tasks -----------------------------------------------------------------------------------------------------------
