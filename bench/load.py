@@ -20,6 +20,8 @@ from typing import cast
 import msgspec
 import uvloop
 
+from bench.percentiles import percentile
+
 
 class Job(msgspec.Struct):
     """What to send: `path` with ``{i}`` numbered from `first`, by `connections` at once for `seconds`.
@@ -173,13 +175,13 @@ async def run(job: Job) -> Result:
         await loop.create_connection(lambda: Connection(load), job.host, job.port)
     await load.done
     after = resource.getrusage(resource.RUSAGE_SELF)
-    ordered = sorted(load.latencies) or [0.0]
+    latencies = load.latencies or [0.0]
     return Result(
         ops=len(load.latencies),
         refused=load.refused,
         seconds=job.seconds,
-        p50_ms=ordered[len(ordered) // 2] * 1000,
-        p99_ms=ordered[min(len(ordered) - 1, len(ordered) * 99 // 100)] * 1000,
+        p50_ms=percentile(latencies, 50) * 1000,
+        p99_ms=percentile(latencies, 99) * 1000,
         cpu_seconds=after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
         sent=load.sent,
     )

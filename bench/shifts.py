@@ -16,7 +16,7 @@ from batonpass.core.ids import NodeId
 from batonpass.worker.journal import Journal
 from batonpass.worker.record import RunRecord
 from bench.box import Box, until
-from bench.stamps import percentile
+from bench.percentiles import percentile
 
 PAUSE_S: Final = 1.2
 """Between one set of items and the next: a worker that has just looked at the queue lets a second pass (`GAP_S`)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -18,12 +18,6 @@ WORKERS: Final = ("claim.nonce_written", "claim.answered")
 SUPERVISORS: Final = ("lease.taken", "token.minted", "worktree.added", "child.started")
 
 _here = threading.local()
-
-
-def percentile(values: Sequence[float], hundredths: int) -> float:
-    """Return the value that so many hundredths lie below."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, len(ordered) * hundredths // 100)]
 
 
 def environment(path: Path) -> dict[str, str]:

@@ -23,6 +23,7 @@ import msgspec
 import uvloop
 
 from batonpass.wire import paths
+from bench.percentiles import percentile
 
 PROJECT: Final = "waiting"
 WAIT_S: Final = 60
@@ -173,8 +174,7 @@ def delays_of(delays: Sequence[float], whole: Sequence[float], *, joined_s: floa
 
 
 def _ms(seconds: Sequence[float], percent: int) -> float:
-    ordered = sorted(seconds) or [0.0]
-    return ordered[min(len(ordered) - 1, len(ordered) * percent // 100)] * 1000
+    return percentile(seconds or [0.0], percent) * 1000
 
 
 def main() -> None:

@@ -26,6 +26,7 @@ from batonpass.worker.server_graph import ServerGraph
 from batonpass.worker.settings import Settings
 from bench import stamps
 from bench.box import Box, box
+from bench.percentiles import percentile
 from bench.served import MIB
 from bench.shifts import CHILD, Shift, shift
 
@@ -182,10 +183,8 @@ def begin_of(concurrency: int, starts: Sequence[Start]) -> Begin:
         concurrency=concurrency,
         items=len(starts),
         p50_ms=median(whole),
-        p99_ms=stamps.percentile(whole, 99),
-        parts=[
-            Part(what, median(took), stamps.percentile(took, 99)) for (what, _), took in zip(PARTS, parts, strict=True)
-        ],
+        p99_ms=percentile(whole, 99),
+        parts=[Part(what, median(took), percentile(took, 99)) for (what, _), took in zip(PARTS, parts, strict=True)],
         worktree_ms=median(start.bare.worktree_ms for start in starts),
         python_ms=median(start.bare.python_ms for start in starts),
         true_ms=median(start.bare.true_ms for start in starts),

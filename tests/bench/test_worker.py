@@ -8,6 +8,7 @@ import pytest
 
 from batonpass.core import points
 from bench import stamps
+from bench.percentiles import percentile
 from bench.worker import PARTS, Bare, Start, begin_of
 
 MS = 1_000_000
@@ -41,8 +42,8 @@ def test_a_start_stands_beside_what_git_and_an_interpreter_took_at_that_moment()
 
 
 def test_of_few_values_the_slowest_is_the_last_hundredth() -> None:
-    assert stamps.percentile([3.0, 1.0, 2.0], 99) == 3.0
-    assert stamps.percentile([float(n) for n in range(1_000)], 99) == 990.0
+    assert percentile([3.0, 1.0, 2.0], 99) == 3.0
+    assert percentile([float(n) for n in range(1_000)], 99) == 990.0
 
 
 def test_each_point_of_a_supervisor_is_stamped_for_another_process_to_read(tmp_path: Path) -> None:
