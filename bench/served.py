@@ -52,12 +52,17 @@ class Server:
 
     def cpu_s(self) -> float:
         """Return the processor time it has used, in seconds."""
-        times = self.process.cpu_times()
-        return times.user + times.system
+        return cpu_s(self.process)
 
     def memory_mib(self) -> float:
         """Return its resident memory in MiB."""
         return self.process.memory_info().rss / MIB
+
+
+def cpu_s(process: psutil.Process) -> float:
+    """Return the processor time that a process has used itself, in seconds."""
+    times = process.cpu_times()
+    return times.user + times.system
 
 
 @contextmanager

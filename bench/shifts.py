@@ -17,6 +17,7 @@ from batonpass.worker.journal import Journal
 from batonpass.worker.record import RunRecord
 from bench.box import Box, until
 from bench.percentiles import percentile
+from bench.served import cpu_s
 
 PAUSE_S: Final = 1.2
 """Between one set of items and the next: a worker that has just looked at the queue lets a second pass (`GAP_S`)."""
@@ -44,10 +45,9 @@ def shift(here: Box, slots: int, items: int) -> Shift:
     project = f"shift-{slots}"
     with here.waiting(project, slots, CHILD) as worker:
         time.sleep(PAUSE_S)
-        times = worker.cpu_times()
+        before_s = cpu_s(worker)
         delays = [delay for turn in range(items // slots) for delay in _turn(here, project, slots, turn)]
-        after = worker.cpu_times()
-        spent_s = after.user + after.system - times.user - times.system
+        spent_s = cpu_s(worker) - before_s
     return Shift(slots, len(delays), median(delays), percentile(delays, 99), spent_s / len(delays) * 1_000)
 
 

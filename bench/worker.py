@@ -27,8 +27,8 @@ from batonpass.worker.settings import Settings
 from bench import stamps
 from bench.box import Box, box
 from bench.percentiles import percentile
-from bench.served import MIB
-from bench.shifts import CHILD, Shift, shift
+from bench.served import MIB, cpu_s
+from bench.shifts import CHILD, NS_PER_MS, Shift, shift
 
 IDLE_RUNS: Final = 4
 SETTLED_S: Final = 3.0
@@ -36,7 +36,6 @@ SETTLED_S: Final = 3.0
 EVENTS_PER_S: Final = 1_000
 CONCURRENCIES: Final = (1, 4)
 MS: Final = 1_000
-NS_PER_MS: Final = 1_000_000
 PARTS: Final = (
     ("look and choose", "claim.nonce_written"),
     ("claim", "claim.answered"),
@@ -242,10 +241,10 @@ def _watched(groups: dict[str, list[psutil.Process]], seconds: float, *, settle_
     """Return what each process of each group took in `seconds`, in the median."""
     time.sleep(settle_s)
     began_s = time.monotonic()
-    before = {what: [_cpu_s(process) for process in processes] for what, processes in groups.items()}
+    before = {what: [cpu_s(process) for process in processes] for what, processes in groups.items()}
     time.sleep(seconds)
     minutes = (time.monotonic() - began_s) / 60
-    after = {what: [_cpu_s(process) for process in processes] for what, processes in groups.items()}
+    after = {what: [cpu_s(process) for process in processes] for what, processes in groups.items()}
     alone_mib = _python_uss_mib()
     for what, processes in groups.items():
         memory = [process.memory_full_info() for process in processes]
@@ -260,11 +259,6 @@ def _watched(groups: dict[str, list[psutil.Process]], seconds: float, *, settle_
             python_uss_mib=alone_mib,
             table=len(psutil.pids()),
         )
-
-
-def _cpu_s(process: psutil.Process) -> float:
-    times = process.cpu_times()
-    return times.user + times.system
 
 
 def _python_uss_mib() -> float:
