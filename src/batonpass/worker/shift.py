@@ -16,6 +16,7 @@ home takes them for its own until they are over: they count to its slots.
 
 from __future__ import annotations
 
+import math
 import queue
 from collections.abc import Callable
 from contextlib import suppress
@@ -83,17 +84,14 @@ class Shift:
         self.own: list[RunRecord] = []
         self.taken = 0
         self.choice = Choice((), ())
-        self.stop_reason = ""
         self.error: Exception | None = None
         self.next_look_s = worker.clock()
         self._noticed = noticed
         self._looked_s = float("-inf")
-        self._looked = False
         self._reap_at_s = worker.clock()
         self._adopted_at_s = worker.clock()
         self._misses = 0
         self._watch: Watch | None = None
-        self._done = False
         self._said: list[str] = []
         self._told_to_end: set[str] = set()
         self._notice = Notice(worker)
@@ -132,17 +130,16 @@ class Shift:
             self.slots.remove(slot)
             self.next_look_s = self.worker.clock()
             self._retract(slot)
-            if slot.error is not None:
+            self.worker.cooling.busy.discard(slot.item.id)
+            if slot.error is None:
+                self.worker.say(slot.told())
+                self.own.append(slot.record)
+                self._over(slot.record)
+            else:
                 self.worker.say(f"{slot.item.id}: {slot.error}")
                 if self.pace.once:
                     self._give_up(slot.error)
-                self.worker.cooling.busy.discard(slot.item.id)
                 self.worker.cooling.cool(slot.item.id, kind=Kind.REFUSAL, reason=str(slot.error))
-                continue
-            self.worker.say(slot.told())
-            self.worker.cooling.busy.discard(slot.item.id)
-            self.own.append(slot.record)
-            self._over(slot.record)
 
     def _retract(self, slot: Slot) -> None:
         """Let another run try a harness, in case this was to and came to nothing."""
@@ -215,11 +212,10 @@ class Shift:
 
     def _look(self) -> None:
         """Look at the queue and fill the free slots; what is in the way is said once, and tried again later."""
-        first, self._looked = not self._looked, True
+        first = not self._has_looked()
         self._looked_s = self.worker.clock()
         if (full := disk_full(self.worker.settings)) is not None:
             self._hold_back(full)
-            self._done = self._done or self.pace.once
             return
         try:
             waits_for = self._fill()
@@ -238,7 +234,9 @@ class Shift:
         else:
             if waits_for is not None:
                 self._wait_for_queue(waits_for)
-        self._done = self._done or self.pace.once or bool(self.pace.max_runs and self.taken >= self.pace.max_runs)
+
+    def _has_looked(self) -> bool:
+        return math.isfinite(self._looked_s)
 
     def _fill(self) -> str | None:
         """Begin runs until no slot is free or nothing is left to take; in that case return the position looked at."""
@@ -332,7 +330,6 @@ class Shift:
     def _give_up(self, error: Exception) -> None:
         """Take nothing more, for nothing that passes by itself is in the way."""
         self.error = error
-        self._done = True
         if self.slots or self.adopted:
             self.worker.say(f"takes nothing more: {words(error)}")
 
@@ -348,7 +345,13 @@ class Shift:
     # --- the end -----------------------------------------------------------------------------------------------------
 
     def _is_ending(self) -> bool:
-        return self._done or self.worker.stopping.is_set() or self.worker.leaving.is_set()
+        return self._takes_no_more() or self.worker.stopping.is_set() or self.worker.leaving.is_set()
+
+    def _takes_no_more(self) -> bool:
+        """Whether it has done what it was to do, or something keeps it from that for good."""
+        if self.pace.max_runs and self.taken >= self.pace.max_runs:
+            return True
+        return self.error is not None or (self.pace.once and self._has_looked())
 
     def _end(self) -> float | None:
         """Wait for what is on its way; None once nothing is, or the rest is left to its supervisors."""
@@ -361,13 +364,14 @@ class Shift:
             self._noticed(self)
             return END_LOOK_S
         self.phase = Phase.STOPPED
-        self.stop_reason = self._why_over()
         if self._watch is not None:
             self._watch.forget()
         self._noticed(self)
         return None
 
-    def _why_over(self) -> str:
+    @property
+    def stop_reason(self) -> str:
+        """Why it is over, once it is."""
         if self.error is not None:
             return words(self.error)
         if self.worker.leaving.is_set():
