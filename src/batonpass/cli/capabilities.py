@@ -58,11 +58,11 @@ def probe(*, json: Flag = False) -> None:
         json: print one JSON document.
 
     """
-    probed = found.as_document(_look())["probed"]
+    layers = _look()
     if json:
-        print_json(msgspec.json.encode(probed))
+        print_json(msgspec.json.encode(found.as_document(layers)["probed"]))
     else:
-        _print(_look().probed)
+        _print(layers.probed)
 
 
 @app.command
