@@ -18,7 +18,7 @@ import msgspec
 
 from batonpass.client import config
 from batonpass.client.config import ConfigError
-from batonpass.core.capabilities import Layers, parse_capabilities
+from batonpass.core.capabilities import Layers, Profile, parse_capabilities
 from batonpass.core.errors import Invalid
 from batonpass.core.identity import parse_agent_id
 from batonpass.core.ids import AgentId
@@ -72,6 +72,10 @@ class BoxFile:
     template: Path | None = None
     allow_person: bool = False
     harness: str | None = None
+
+    def servers(self, profile: Profile) -> tuple[McpServer, ...]:
+        """Return those tool servers of a profile that this box knows how to start."""
+        return tuple(self.mcp[name] for name in profile.mcp if name in self.mcp)
 
 
 def read(home: Path, environ: Mapping[str, str]) -> BoxFile:

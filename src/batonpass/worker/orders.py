@@ -48,8 +48,7 @@ class Orders:
             return order
         profile = self._read(named)
         profiles.require_met(capabilities.look(self.box, self.inherited).merged(), profile)
-        servers = tuple(self.box.mcp[name] for name in profile.mcp if name in self.box.mcp)
-        order = replace(order, profile=profile.id, model=self.model or profile.model, mcp=servers)
+        order = replace(order, profile=profile.id, model=self.model or profile.model, mcp=self.box.servers(profile))
         if order.command or self.harness is not None or profile.harness is None:
             return order
         return with_harness(order, profile.harness, self.box, self.inherited)

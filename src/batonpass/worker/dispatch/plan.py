@@ -35,8 +35,8 @@ from batonpass.worker.dispatch.target import Nodes, Target, read_target
 from batonpass.worker.environment import for_git
 from batonpass.worker.errors import LaunchRefused
 from batonpass.worker.graph import Graph, Taken
-from batonpass.worker.harness import registry
 from batonpass.worker.journal import Journal
+from batonpass.worker.orders import with_harness
 from batonpass.worker.settings import Settings
 
 T = TypeVar("T")
@@ -249,7 +249,7 @@ def _order(sending: Sending, wish: Wish, *, profile: Profile | None, place: Plac
         model=wish.model or (profile.model if profile is not None else None),
         profile=None if profile is None else profile.id,
         read_only=wish.read_only,
-        mcp=() if profile is None else tuple(sending.box.mcp[name] for name in profile.mcp if name in sending.box.mcp),
+        mcp=() if profile is None else sending.box.servers(profile),
         name=wish.name,
         instructions=wish.instructions,
         template=None if template is None else templates.read(template),
@@ -257,11 +257,7 @@ def _order(sending: Sending, wish: Wish, *, profile: Profile | None, place: Plac
         tear_down=sending.box.tear_down,
         contract=wish.contract,
     )
-    return order if wish.command else _with_harness(order, sending, wish, profile)
-
-
-def _with_harness(order: Order, sending: Sending, wish: Wish, profile: Profile | None) -> Order:
-    box = capabilities.box_of(sending.box, sending.inherited)
+    if wish.command:
+        return order
     named = wish.harness or (profile.harness if profile is not None else None) or sending.box.harness
-    found = registry.only(box) if named is None else registry.resolve(named, box)
-    return replace(order, harness=found.harness.id, program=found.program, declared=found.description)
+    return with_harness(order, named, sending.box, sending.inherited)
