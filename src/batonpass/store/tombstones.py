@@ -53,6 +53,11 @@ def absent(node: NodeId, tombstone: Tombstone | None) -> NotFound:
     return NotFound(f"there is no node {node}" if tombstone is None else f"there is no such node: {tombstone.words}")
 
 
+async def absence(tx: Reader, node: NodeId) -> NotFound:
+    """Return the same error, having looked what became of the node."""
+    return absent(node, (await tombstones_of(tx, [node])).get(node))
+
+
 async def lock(tx: Tx, node: NodeId) -> Tombstone | None:
     """Lock the tombstone of `node`, if there is one, and return it."""
     (rows,) = await tx.fetch(q("tombstones.lock", id=node))

@@ -144,7 +144,7 @@ def _never(agent: Agent) -> NotFound:
 async def _profile(tx: Reader, node: NodeId) -> Profile:
     found = (await nodes.nodes_of(tx, [node])).get(node)
     if found is None:
-        raise tombstones.absent(node, (await tombstones.tombstones_of(tx, [node])).get(node))
+        raise await tombstones.absence(tx, node)
     if found.authored.type != "profile":
         raise InvalidNode(f"{node} is a {found.authored.type}, not a profile", field="id")
     return parse_profile(node, found.authored.extra)

@@ -14,7 +14,7 @@ from batonpass.core import edges as edge_law
 from batonpass.core import nodes as node_law
 from batonpass.core.clock import MICROS_PER_MS
 from batonpass.core.edges import REVIEW_OUTCOMES, Edge
-from batonpass.core.errors import BatonError, InvalidNode, NotFound, NotReady
+from batonpass.core.errors import BatonError, InvalidNode, NotReady
 from batonpass.core.identity import Principal
 from batonpass.core.ids import Fence, NodeId, Resource
 from batonpass.core.leases import LeaseView, Request, Verb, view
@@ -27,7 +27,7 @@ from batonpass.server.services.engine import Done, decide_within
 from batonpass.server.services.puts import puts_edges, require_foreseen, result_of
 from batonpass.server.services.views import NodeView, lease_view, views_of
 from batonpass.store import edges, items, leases, nodes, runs, tombstones
-from batonpass.store.base import Fences, Reader, Store, retried
+from batonpass.store.base import Fences, Store, retried
 from batonpass.store.edges import Direction, SeenEdge
 from batonpass.store.nodes import Filter
 from batonpass.wire import nodes as wire
@@ -233,7 +233,7 @@ class Graph:
         async with self._store.read() as tx:
             found = (await views_of(tx, [node])).get(node)
             if found is None:
-                raise await _absent(tx, node)
+                raise await tombstones.absence(tx, node)
         return found
 
     async def edges_of(
@@ -250,7 +250,7 @@ class Graph:
         async with self._store.read() as tx:
             now = await tx.now()
             if not await nodes.nodes_of(tx, [node]):
-                raise await _absent(tx, node)
+                raise await tombstones.absence(tx, node)
             seen = await edges.page(tx, node, direction=direction, types=types, after=after, most=most + 1)
             held = await leases.leases_of(tx, [Resource(node)])
         page, more = tuple(seen[:most]), len(seen) > most
@@ -267,11 +267,6 @@ class Graph:
             found = await nodes.list_nodes(tx, wanted, after=after, most=most + 1)
         page = tuple(found[:most])
         return NodePage(page, page[-1].id if len(found) > most else None)
-
-
-async def _absent(tx: Reader, node: NodeId) -> NotFound:
-    """Return the error for a node that is not there, saying what became of it if it was deleted."""
-    return tombstones.absent(node, (await tombstones.tombstones_of(tx, [node])).get(node))
 
 
 # --- edges and verbs -------------------------------------------------------------------------------------------------

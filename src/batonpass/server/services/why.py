@@ -18,7 +18,7 @@ async def read_why(tx: Reader, asker: Principal, node: NodeId) -> Explanation:
     now = await tx.now()
     candidates = await queue.candidates(tx, [node], now)
     if not candidates:
-        raise tombstones.absent(node, (await tombstones.tombstones_of(tx, [node])).get(node))
+        raise await tombstones.absence(tx, node)
     (candidate,) = candidates
     outcomes = await queue.outcomes(tx, [node])
     scope = Scope(
