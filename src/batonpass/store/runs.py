@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -152,8 +151,3 @@ def _stored(row: Row) -> StoredRun:
         termination=termination,
     )
     return StoredRun(copy, owner, record, bool(counted), first_seen, last_seen)
-
-
-def last_place(page: Sequence[StoredRun]) -> tuple[int, str]:
-    """Return behind which place the page after `page` begins."""
-    return page[-1].place

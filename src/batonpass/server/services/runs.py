@@ -17,6 +17,7 @@ from batonpass.core.errors import Forbidden, Invalid, NotFound
 from batonpass.core.identity import Principal
 from batonpass.core.ids import Fence, PersonId, Resource, RunId, parse_label
 from batonpass.core.runs import Log, Piece, RunCopy, Standing
+from batonpass.core.tokens import may_manage_runs
 from batonpass.server.services.change import Caller, Change, Replayed, change
 from batonpass.store import events, identity, items, runs
 from batonpass.store.base import Reader, Store, as_json, retried
@@ -105,7 +106,7 @@ class Runs:
         async with self._store.read() as tx:
             found = await runs.listed(tx, wanted, before=before, most=most + 1)
         page = tuple(found[:most])
-        return RunPage(page, runs.last_place(page) if len(found) > most else None)
+        return RunPage(page, page[-1].place if len(found) > most else None)
 
     async def get(self, run: RunId) -> StoredRun:
         """Return the copy of a run that stands; `NotFound` when none came, or none for two weeks."""
@@ -143,7 +144,7 @@ async def _require_may_write(tx: Reader, principal: Principal, sent: RunCopy) ->
     agent = await identity.get_agent(tx, sent.agent)
     if agent is None:
         raise Invalid(f"record.agent: there is no agent {sent.agent}", field="record.agent")
-    if principal.id == agent.id or (principal.is_person and (principal.is_admin or principal.person == agent.owner)):
+    if may_manage_runs(agent, principal):
         return agent.owner
     raise Forbidden(f"{agent.id} is {agent.owner}'s: its runs are told of by it, by its owner, or by an admin")
 
