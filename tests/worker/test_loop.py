@@ -20,20 +20,22 @@ from batonpass.core.errors import BatonError, Forbidden, Internal, Paused, Unava
 from batonpass.core.ids import Fence, NodeId, Resource
 from batonpass.core.outcome import Terminal
 from batonpass.core.queue import Accept
+from batonpass.core.runs import Ended, State
 from batonpass.testing.clock import TickingClock
 from batonpass.testing.graph import AGENT, MemoryGraph, failing_with
 from batonpass.testing.inthread import InThread
 from batonpass.testing.repos import Repo
-from batonpass.worker import git, loop, proc, shift
+from batonpass.worker import git, proc, shift
 from batonpass.worker.crew import Crew, Exit, Graces, Identity, identify, identify_self
 from batonpass.worker.dispatch import launch, supervisor
 from batonpass.worker.dispatch.launch import Order
 from batonpass.worker.errors import LaunchRefused
 from batonpass.worker.graph import Caller
 from batonpass.worker.journal import Journal
-from batonpass.worker.loop import Worker
-from batonpass.worker.record import Ended, RunRecord, State, Stopped
+from batonpass.worker.reaping import reap
+from batonpass.worker.record import RunRecord, Stopped
 from batonpass.worker.settings import Settings
+from batonpass.worker.worker import Worker
 
 NOW: Final = datetime(2026, 11, 30, 12, tzinfo=UTC)
 DUMP: Final = """
@@ -366,7 +368,7 @@ def test_without_an_answered_claim_there_is_no_child(box: Box, error: BatonError
     assert len(box.journal.unsettled()) == int(leaves_a_record)
 
     # The record of a claim nobody knows the fate of is closed by the next start.
-    reaped = loop.reap(box.worker("true"))
+    reaped = reap(box.worker("true"))
     assert reaped == tuple(replace(run.read(), mirrored_at=None) for run in box.journal.runs())
     assert list(box.graph.runs) == [record.run_id for record in reaped], "the server hears of it too"
     assert box.journal.unsettled() == ()
@@ -742,7 +744,7 @@ def test_a_run_that_somebody_is_at_work_on_is_left_to_them(box: Box, monkeypatch
     seen = []
 
     def second_start() -> None:
-        seen.append(loop.reap(replace(box.worker("true"), interrupted=threading.Event())))
+        seen.append(reap(replace(box.worker("true"), interrupted=threading.Event())))
         box.interrupted.set()
 
     when_ready(box, second_start, monkeypatch)
@@ -784,7 +786,7 @@ def test_a_record_whose_number_is_somebody_elses_by_now_harms_nobody(box: Box) -
     with box.journal.create(_left_behind(box)):
         pass
 
-    (record,) = loop.reap(box.worker("true"))
+    (record,) = reap(box.worker("true"))
 
     assert record.state is State.VANISHED
 
@@ -799,11 +801,11 @@ def test_a_run_that_cannot_be_settled_here_keeps_nobody_waiting(box: Box, monkey
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
-        assert loop.reap(box.worker("true")) == ()
+        assert reap(box.worker("true")) == ()
 
     assert "not settled: [Errno 28] No space left on device" in box.said[-1]
     assert len(box.journal.unsettled()) == 1
-    assert len(loop.reap(box.worker("true"))) == 1
+    assert len(reap(box.worker("true"))) == 1
 
 
 @pytest.mark.parametrize("left", [b"", b"{}", b"[]", b"\xff", b'{"run_id": "0b'])
@@ -823,7 +825,7 @@ def test_a_damaged_record_is_set_aside_and_stops_no_other_work(box: Box, left: b
 def test_a_damaged_record_of_a_run_somebody_holds_is_left_to_them(box: Box) -> None:
     with box.journal.create(_left_behind(box)) as run:
         run.record.write_bytes(b"")
-        assert loop.reap(box.worker("true")) == ()
+        assert reap(box.worker("true")) == ()
         assert run.record.exists()
 
 
@@ -832,7 +834,7 @@ def test_a_run_whose_worker_lives_is_left_even_where_locks_do_not_work(box: Box)
     with box.journal.create(replace(_left_behind(box), runner=runner)):
         pass
 
-    assert loop.reap(box.worker("true")) == ()
+    assert reap(box.worker("true")) == ()
     assert len(box.journal.unsettled()) == 1
 
 

@@ -40,16 +40,17 @@ from batonpass.testing.points import VARIABLE, environment
 from batonpass.testing.processes import ServerProcess, server_process
 from batonpass.testing.repos import Repo, make_repo, person_environment
 from batonpass.testing.round import BRISK
-from batonpass.worker import loop
 from batonpass.worker.app import run_once
 from batonpass.worker.crew import Crew, is_alive, tell
 from batonpass.worker.dispatch import launch
 from batonpass.worker.dispatch.handover import ByProcess, SupervisorProcess
 from batonpass.worker.dispatch.launch import Errand, Launcher, Order
 from batonpass.worker.journal import HeldRun, Journal, RunFolder
+from batonpass.worker.reaping import reap
 from batonpass.worker.record import RunRecord
 from batonpass.worker.server_graph import ServerGraph
 from batonpass.worker.settings import Settings
+from batonpass.worker.worker import PAGE, Worker
 
 DATE: Final = "2026-11-30"
 _ARMING: Final = (VARIABLE, "PYTHONPATH")
@@ -250,8 +251,8 @@ class Fleet:
         """Settle, as any worker's start does, every run that was left on this box; return what the worker said."""
         said: list[str] = []
         starter = ByProcess(server=self.server.url, token=self.agent_token)
-        loop.reap(
-            loop.Worker(
+        reap(
+            Worker(
                 graph=ServerGraph(self.agent),
                 settings=self.settings,
                 order=self.order("true"),
@@ -273,7 +274,7 @@ class Fleet:
 
     def offered(self, project: str) -> list[NodeId]:
         """Return the items of a project that a worker could take now."""
-        page = ServerGraph(self.agent).page(project=project, limit=loop.PAGE)
+        page = ServerGraph(self.agent).page(project=project, limit=PAGE)
         return [item.id for item in page.items if item.lease_state is None]
 
     def runs(self, project: str, *, home: Path | None = None) -> list[tuple[RunFolder, RunRecord]]:

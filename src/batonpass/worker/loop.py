@@ -23,12 +23,9 @@ from batonpass.worker.dispatch.launch import Ground
 from batonpass.worker.errors import LaunchRefused
 from batonpass.worker.graph import Caller, Item, Taken
 from batonpass.worker.journal import HeldRun
-from batonpass.worker.reaping import reap, told
 from batonpass.worker.select import Choice, Kind, Skipped, choose
 from batonpass.worker.slot import Slot
-from batonpass.worker.worker import PAGE, PAGE_MAX, Worker
-
-__all__ = ["PAGE", "PAGE_MAX", "Worker", "look", "reap", "take", "told"]
+from batonpass.worker.worker import Worker
 
 TRIAL_LOOK_S: Final = 30.0
 """When to look again while another run tries whether a harness takes work."""
