@@ -4,7 +4,6 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,8 +14,10 @@ from batonpass.core.errors import BatonError, Forbidden, Internal, Invalid, Unau
 from batonpass.core.ids import AgentId, HolderId, NodeId, PersonId, RunId
 from batonpass.core.outcome import Terminal
 from batonpass.core.reports import About, Standing, report_node
+from batonpass.core.runs import State
 from batonpass.testing.graph import AGENT, OWNER, MemoryGraph, failing_with
 from batonpass.testing.repos import Repo
+from batonpass.testing.runs import BEGAN, RUN, run_record
 from batonpass.wire.errors import error_of
 from batonpass.worker import proc, worktree
 from batonpass.worker.crew import Crew, Exit, Graces, identify
@@ -24,12 +25,10 @@ from batonpass.worker.errors import RecordMoved
 from batonpass.worker.graph import Caller
 from batonpass.worker.journal import HeldRun, Journal
 from batonpass.worker.outcome import Settler, settle
-from batonpass.worker.record import RunRecord, State, Stopped, timestamp
+from batonpass.worker.record import RunRecord, Stopped, timestamp
 from batonpass.worker.settings import Settings
 from batonpass.worker.worktree import Worktree
 
-NOW: Final = datetime(2026, 11, 30, 12, tzinfo=UTC)
-RUN: Final = RunId("0b101010-1234-4abc-8def-0123456789ab")
 REPORT_ID: Final = NodeId("art-dispatch-report-1-0b101010")
 FINDING_ID: Final = NodeId("find-declined-1-0b101010")
 DECLINE: Final = "DECLINED: done already\n\nSee the log."
@@ -53,7 +52,7 @@ class Ended:
         self.run.log.write_text(text)
 
     def settle(self, graph: MemoryGraph | None = None) -> RunRecord:
-        settler = Settler(graph or self.graph, self.settings, lambda: NOW)
+        settler = Settler(graph or self.graph, self.settings, lambda: BEGAN)
         return settle(settler, self.run, Crew(RUN))
 
     def change(self, **changes: Any) -> None:  # noqa: ANN401 — whichever fields a test is about
@@ -78,15 +77,8 @@ def ended(tmp_path: Path, repo: Repo) -> Iterator[Ended]:
     token = graph.mint(AGENT, taken.fence)
     tree = Worktree(tmp_path / "trees/0b101010", "refs/heads/baton/task-1-0b101010", repo.head(), repo.checkout)
     worktree.create(tree)
-    record = RunRecord(
-        run_id=RUN,
-        node_id=node,
-        name=node,
-        harness="command",
-        state=State.DONE,
+    record = run_record(
         cwd=str(tree.path),
-        created_at=timestamp(NOW),
-        exit_code=0,
         server=graph.server,
         incarnation=graph.me.incarnation,
         project="mail",
@@ -94,7 +86,6 @@ def ended(tmp_path: Path, repo: Repo) -> Iterator[Ended]:
         node_type="task",
         agent=AGENT,
         owner=OWNER,
-        dispatch=RUN,
         epoch=taken.fence.epoch,
         token_prefix=token.prefix,
         repository=str(repo.folder),
@@ -121,7 +112,7 @@ def test_a_report_is_filed_and_then_the_lease_released(ended: Ended) -> None:
     assert not ended.is_held
     assert (record.terminal_state, record.terminal_enforced) == (Terminal.REPORTED, True)
     assert (record.report_node_id, record.lease_released) == (REPORT_ID, True)
-    assert (record.contract_pending, record.contract_settled_at) == (False, timestamp(NOW))
+    assert (record.contract_pending, record.contract_settled_at) == (False, timestamp(BEGAN))
     assert ended.run.read() == record
 
 
