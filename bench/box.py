@@ -17,9 +17,9 @@ import psutil
 from batonpass.client.client import Client
 from batonpass.core.identity import agent_id_for
 from batonpass.core.ids import NodeId
+from batonpass.core.runs import State
 from batonpass.testing.repos import Repo, make_repo, person_environment
 from batonpass.worker.journal import Journal, RunFolder
-from batonpass.worker.record import State
 from bench.served import BATON, Server, serving, sqlite_url
 
 FILES: Final = 500

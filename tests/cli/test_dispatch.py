@@ -19,11 +19,12 @@ from batonpass.cli.local import serve_local
 from batonpass.client.local import ADDRESS
 from batonpass.core import points
 from batonpass.core.ids import AgentId, HolderId, NodeId
+from batonpass.core.runs import State
 from batonpass.testing.commands import Baton
 from batonpass.testing.repos import Repo, make_repo, person_environment
 from batonpass.testing.runs import run_record
 from batonpass.worker.journal import Journal, RunFolder
-from batonpass.worker.record import RunRecord, State
+from batonpass.worker.record import RunRecord
 
 Spawn = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -21,13 +21,14 @@ from batonpass.cli.exits import Exit
 from batonpass.client import config
 from batonpass.core.ids import AgentId, HolderId, NodeId, RunId
 from batonpass.core.outcome import Terminal
+from batonpass.core.runs import State
 from batonpass.testing.commands import BATON, Baton
 from batonpass.testing.repos import make_repo, person_environment
 from batonpass.testing.runs import BEGAN, RUN, put_run, run_record, settled
 from batonpass.worker import proc
 from batonpass.worker.crew import Identity, identify_self, is_alive
 from batonpass.worker.journal import HeldRun, RunFolder
-from batonpass.worker.record import RunRecord, State, as_json, timestamp
+from batonpass.worker.record import RunRecord, as_json, timestamp
 
 Spawn = Callable[..., subprocess.CompletedProcess[str]]
 GONE = Identity(1, 1, "another boot")

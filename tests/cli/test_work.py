@@ -16,10 +16,11 @@ import pytest
 from batonpass.cli import work
 from batonpass.cli.exits import Exit
 from batonpass.core.ids import AgentId, HolderId, NodeId, RunId
+from batonpass.core.runs import State
 from batonpass.testing.commands import BATON, Baton
 from batonpass.testing.repos import make_repo, person_environment
 from batonpass.worker.git import Sha
-from batonpass.worker.record import RunRecord, State, Stopped
+from batonpass.worker.record import RunRecord, Stopped
 
 Spawn = Callable[..., subprocess.CompletedProcess[str]]
 

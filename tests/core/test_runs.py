@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from batonpass.core import runs
 from batonpass.core.errors import Invalid
 from batonpass.core.ids import Fence, Resource, RunId
-from batonpass.core.runs import LOG_BYTES_KEPT, Log, Piece, RunCopy, Standing, log_of, news, parse_run, standing
+from batonpass.core.runs import LOG_BYTES_KEPT, Log, Piece, RunCopy, Standing, State, log_of, news, parse_run, standing
 
 RUN: Final = RunId("0b7c-run")
 SETTLED: Final = {"state": "done", "contract_pending": False, "terminal_state": "reported", "attempt": 1}
@@ -101,6 +101,10 @@ def test_only_a_settled_run_of_a_tenure_whose_surroundings_did_not_fail_counts(
 def test_what_can_not_be_read_is_refused_by_name(field: str, value: object) -> None:
     with pytest.raises(Invalid, match=rf"^record\.{field}: "):
         copy(**{field: value})
+
+
+def test_a_run_is_over_in_every_state_behind_running() -> None:
+    assert [state for state in State if not state.is_final] == [State.LAUNCHING, State.RUNNING]
 
 
 def test_runs_are_asked_for_by_the_states_there_are() -> None:

@@ -18,11 +18,12 @@ import pytest
 
 from batonpass.core.ids import NodeId
 from batonpass.core.outcome import Terminal
+from batonpass.core.runs import State
 from batonpass.testing.fleet import Fleet
 from batonpass.wire.policy import PolicyRequest
 from batonpass.worker import git
 from batonpass.worker.crew import Crew
-from batonpass.worker.record import State, Stopped
+from batonpass.worker.record import Stopped
 
 REPORT: Final = "echo Half of it works. > $BATON_REPORT"
 DECLINE: Final = "echo DECLINED: done already > $BATON_REPORT"

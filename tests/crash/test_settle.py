@@ -20,12 +20,13 @@ import pytest
 
 from batonpass.core.ids import NodeId
 from batonpass.core.outcome import Terminal
+from batonpass.core.runs import State
 from batonpass.testing.fleet import Fleet
 from batonpass.testing.points import calling
 from batonpass.worker import git
 from batonpass.worker.crew import Crew, is_alive
 from batonpass.worker.journal import RunFolder
-from batonpass.worker.record import RunRecord, State
+from batonpass.worker.record import RunRecord
 
 REPORT: Final = "echo Half of it works. > $BATON_REPORT"
 DECLINE: Final = "echo DECLINED: done already > $BATON_REPORT"

@@ -20,11 +20,12 @@ from batonpass.client.client import Client
 from batonpass.core.errors import LeaseLost, NotFound, Unauthorized
 from batonpass.core.ids import NodeId
 from batonpass.core.outcome import Terminal
+from batonpass.core.runs import State
 from batonpass.testing.fleet import SESSION, Fleet, Supervised
 from batonpass.testing.points import wait_paused
 from batonpass.wire.policy import PolicyRequest
 from batonpass.worker.crew import Crew
-from batonpass.worker.record import State, Stopped
+from batonpass.worker.record import Stopped
 
 WAIT_S_MAX: Final = 30.0
 TTL_MS: Final = 3_000

@@ -13,6 +13,7 @@ import pytest
 
 from batonpass import __version__
 from batonpass.core.outcome import Terminal
+from batonpass.core.runs import State
 from batonpass.testing.fleet import Fleet, WorkerProcess, fleet
 from batonpass.testing.graph import MemoryGraph
 from batonpass.testing.inthread import InThread
@@ -21,7 +22,7 @@ from batonpass.testing.repos import Repo
 from batonpass.worker.app import run_once
 from batonpass.worker.crew import identify
 from batonpass.worker.dispatch.launch import Order
-from batonpass.worker.record import State, Stopped
+from batonpass.worker.record import Stopped
 from batonpass.worker.settings import Settings
 
 

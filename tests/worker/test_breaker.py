@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batonpass.core.ids import AgentId, HolderId, RunId
+from batonpass.core.runs import Ended
 from batonpass.worker import breaker
 from batonpass.worker.breaker import Breaker, Breakers, Trial
 from batonpass.worker.crew import identify_self
 from batonpass.worker.git import Sha
-from batonpass.worker.record import Ended, RunRecord, timestamp
+from batonpass.worker.record import RunRecord, timestamp
 
 NOW = datetime(2026, 12, 1, 12, tzinfo=UTC)
 RUN = RunRecord(

@@ -12,6 +12,7 @@ import pytest
 
 from batonpass.core.outcome import Terminal
 from batonpass.core.queue import Accept
+from batonpass.core.runs import State
 from batonpass.testing.graph import MemoryGraph
 from batonpass.testing.inthread import InThread
 from batonpass.testing.points import calling
@@ -21,7 +22,7 @@ from batonpass.worker.dispatch import launch
 from batonpass.worker.dispatch.handover import Line
 from batonpass.worker.dispatch.launch import Begun, Launcher, NotLaunched, Order
 from batonpass.worker.journal import Journal, RunFolder
-from batonpass.worker.record import RunRecord, State, Stopped
+from batonpass.worker.record import RunRecord, Stopped
 from batonpass.worker.settings import Settings
 
 NOW: Final = datetime(2026, 11, 30, 12, tzinfo=UTC)

@@ -12,11 +12,12 @@ import pytest
 
 from batonpass.core.ids import AgentId, HolderId, NodeId, RunId
 from batonpass.core.outcome import Terminal
+from batonpass.core.runs import State
 from batonpass.worker import journal
 from batonpass.worker.errors import RecordMoved, RunBusy
 from batonpass.worker.git import Sha
 from batonpass.worker.journal import HeldRun, Journal, RunFolder, Spooled
-from batonpass.worker.record import RunRecord, State, as_json, timestamp
+from batonpass.worker.record import RunRecord, as_json, timestamp
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
 RUN = RunId("0b101010-1234-4abc-8def-0123456789ab")

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 
 from batonpass.core.errors import Forbidden, Unavailable
 from batonpass.core.ids import NodeId, RunId
-from batonpass.core.runs import LOG_BYTES_KEPT
+from batonpass.core.runs import LOG_BYTES_KEPT, State
 from batonpass.testing.graph import AGENT, MemoryGraph, failing_with
 from batonpass.worker import mirror
 from batonpass.worker.git import Sha
 from batonpass.worker.journal import HeldRun, Journal, RunFolder
 from batonpass.worker.mirror import CATCH_UP_MAX, CHUNK_BYTES, PUSH_S_MAX, Mirror, Mirroring, owed, pieces, scrubbed
-from batonpass.worker.record import RunRecord, State, timestamp
+from batonpass.worker.record import RunRecord, timestamp
 
 NOW: Final = datetime(2026, 6, 1, 12, tzinfo=UTC)
 TOKEN: Final = "bat_agt_" + "Ab3-_" * 8 + "xyz"

@@ -11,13 +11,14 @@ import pytest
 
 from batonpass.core.ids import NodeId
 from batonpass.core.outcome import Terminal
+from batonpass.core.runs import Ended, State
 from batonpass.testing.runs import BEGAN, RUN, run_record
 from batonpass.testing.served_graph import ServedGraph, served_graph
 from batonpass.worker.crew import Crew, Graces
 from batonpass.worker.graph import Taken
 from batonpass.worker.journal import HeldRun, Journal
 from batonpass.worker.outcome import Settler, settle
-from batonpass.worker.record import Ended, RunRecord, State
+from batonpass.worker.record import RunRecord
 from batonpass.worker.settings import Settings
 
 DECLINE = "DECLINED: done already\n\nSee the log."

@@ -21,6 +21,7 @@ from batonpass.core.errors import Unavailable
 from batonpass.core.ids import NodeId, Resource
 from batonpass.core.outcome import Terminal
 from batonpass.core.reports import About, Standing, report_node
+from batonpass.core.runs import Ended, State
 from batonpass.testing.graph import AGENT, OWNER, MemoryGraph, failing_with
 from batonpass.testing.runs import BEGAN, RUN, run_record
 from batonpass.worker import worktree
@@ -28,7 +29,7 @@ from batonpass.worker.crew import Crew, Graces, Identity
 from batonpass.worker.graph import Put
 from batonpass.worker.journal import HeldRun, Journal
 from batonpass.worker.outcome import Settler, settle
-from batonpass.worker.record import Ended, RunRecord, State
+from batonpass.worker.record import RunRecord
 from batonpass.worker.server_graph import ServerGraph
 from batonpass.worker.settings import Settings
 

@@ -14,6 +14,7 @@ import pytest
 
 from batonpass.core.outcome import Terminal
 from batonpass.core.queue import Accept
+from batonpass.core.runs import Ended, State
 from batonpass.testing.clock import TickingClock
 from batonpass.testing.graph import MemoryGraph
 from batonpass.testing.inthread import InThread
@@ -22,7 +23,7 @@ from batonpass.worker.crew import Graces
 from batonpass.worker.dispatch import launch, supervisor
 from batonpass.worker.dispatch.launch import Begun, Launcher, NotLaunched, Order
 from batonpass.worker.journal import Journal, RunFolder
-from batonpass.worker.record import Ended, RunRecord, State, Stopped
+from batonpass.worker.record import RunRecord, Stopped
 from batonpass.worker.settings import Settings
 
 NOW: Final = datetime(2026, 11, 30, 12, tzinfo=UTC)

@@ -16,12 +16,13 @@ import pytest
 
 from batonpass.core.errors import Invalid, NotFound
 from batonpass.core.ids import NodeId, RunId
+from batonpass.core.runs import Ended, State
 from batonpass.testing.runs import BEGAN, RUN, put_run, run_record, settled
 from batonpass.worker import journal, proc, runs
 from batonpass.worker.crew import Crew, Graces, Identity, identify, identify_self, is_alive
 from batonpass.worker.errors import RunBusy
 from batonpass.worker.journal import HeldRun, Journal
-from batonpass.worker.record import Ended, RunRecord, State, timestamp
+from batonpass.worker.record import RunRecord, timestamp
 from batonpass.worker.runs import Hands
 
 GRACES = Graces(0.1, 0.2, 5)

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from batonpass.core.errors import BatonError, NotFound, Paused, Unauthorized, Unavailable
 from batonpass.core.ids import Fence, NodeId
+from batonpass.core.runs import Ended, State
 from batonpass.testing.graph import MemoryGraph, failing_with
 from batonpass.testing.inthread import InThread
 from batonpass.testing.repos import Repo
@@ -32,7 +33,7 @@ from batonpass.worker.journal import Journal
 from batonpass.worker.outlook import outlook
 from batonpass.worker.pace import INTERVAL_S, MAX_INTERVAL_S, Pace
 from batonpass.worker.pulse import Pulse
-from batonpass.worker.record import Ended, RunRecord, State, Stopped, timestamp
+from batonpass.worker.record import RunRecord, Stopped, timestamp
 from batonpass.worker.select import Kind, Skipped
 from batonpass.worker.settings import Settings
 from batonpass.worker.shift import Phase, Shift
@@ -83,6 +84,19 @@ class Box:
         )
         return Shift(worker, Pace(**pace), noticed=noticed)
 
+    def at_work(self, **pace: Any) -> Shift:  # noqa: ANN401
+        """Return a shift whose one run has begun: its child has said that it is ready, and waits to be let go."""
+        ready, go = self.scratch / "ready", self.scratch / "go"
+        os.mkfifo(ready)
+        os.mkfifo(go)
+        one = self.shift("sh", "-c", f"echo > {ready}; read _ < {go}; exit 0", **pace)
+        self.until(one, lambda: bool(one.slots) and not one.slots[0].launching)
+        ready.read_text()
+        return one
+
+    def let_go(self) -> None:
+        (self.scratch / "go").write_text("\n")
+
     def until(self, one: Shift, reached: Callable[[], bool]) -> None:
         """Step until something is so; between the steps wait for news, not for time."""
         while not reached():
@@ -109,21 +123,6 @@ def box(tmp_path: Path, repo: Repo) -> Iterator[Box]:
     for supervisor in [one for starter in made.made for one in starter.started]:
         supervisor.terminate()
         assert supervisor.wait(NEWS_S_MAX)
-
-
-def waiting_script(box: Box) -> str:
-    """A child that says it is ready, and waits to be let go."""
-    os.mkfifo(box.scratch / "ready")
-    os.mkfifo(box.scratch / "go")
-    return f"echo > {box.scratch}/ready; read _ < {box.scratch}/go; exit 0"
-
-
-def when_ready(box: Box) -> None:
-    (box.scratch / "ready").read_text()
-
-
-def let_go(box: Box) -> None:
-    (box.scratch / "go").write_text("\n")
 
 
 # Slots
@@ -273,11 +272,9 @@ def test_a_server_that_cannot_wait_is_asked_now_and_then(box: Box) -> None:
 def test_a_token_that_was_revoked_ends_the_worker_once_its_runs_are_over(box: Box) -> None:
     box.graph.add_item("task-1")
     box.graph.add_item("task-2")
-    one = box.shift("sh", "-c", waiting_script(box))
-    box.until(one, lambda: bool(one.slots))
-    when_ready(box)
+    one = box.at_work()
     box.graph.failing["caller"] = failing_with(Unauthorized("this token was revoked"))
-    let_go(box)
+    box.let_go()
 
     with pytest.raises(Unauthorized, match="revoked"):
         one.run()
@@ -413,9 +410,7 @@ def test_a_full_disk_takes_nothing_and_says_so(box: Box) -> None:
 def test_the_first_signal_drains_and_the_second_stops_and_settles(box: Box) -> None:
     box.graph.add_item("task-1")
     box.graph.add_item("task-2")
-    one = box.shift("sh", "-c", waiting_script(box))
-    box.until(one, lambda: bool(one.slots))
-    when_ready(box)
+    one = box.at_work()
 
     one.worker.stopping.set()
     assert one.step() is not None
@@ -430,9 +425,7 @@ def test_the_first_signal_drains_and_the_second_stops_and_settles(box: Box) -> N
 
 def test_a_terminal_that_goes_away_leaves_the_runs_alone(box: Box) -> None:
     box.graph.add_item("task-1")
-    one = box.shift("sh", "-c", waiting_script(box))
-    box.until(one, lambda: bool(one.slots) and not one.slots[0].launching)
-    when_ready(box)
+    one = box.at_work()
 
     one.worker.stopping.set()
     one.worker.leaving.set()
@@ -440,7 +433,7 @@ def test_a_terminal_that_goes_away_leaves_the_runs_alone(box: Box) -> None:
 
     ((run),) = Journal(box.home).unsettled()
     assert run.is_held()
-    let_go(box)
+    box.let_go()
     assert box.made[0].started[0].wait(NEWS_S_MAX)
     assert run.read().is_settled
 
@@ -536,16 +529,14 @@ def test_the_status_file_says_what_the_worker_is_at(box: Box) -> None:
     box.graph.add_item("task-1")
     box.graph.add_item("task-2", readiness="human")
     board = status.Board(box.home, NOW)
-    one = box.shift("sh", "-c", waiting_script(box), noticed=board.note, concurrency=2)
-    box.until(one, lambda: bool(one.slots) and not one.slots[0].launching)
-    when_ready(box)
+    one = box.at_work(noticed=board.note, concurrency=2)
     one.step()
 
     (seen,) = status.workers(box.home)
     assert (seen.state, seen.pid, seen.dispatched) == (Phase.WORKING, os.getpid(), 1)
     assert [each.node_id for each in seen.active] == ["task-1"]
     assert [(each.id, each.kind) for each in seen.skipped] == [("task-2", "human"), ("task-1", "leased")][:1]
-    let_go(box)
+    box.let_go()
     box.drain(one)
 
     (seen,) = status.workers(box.home)

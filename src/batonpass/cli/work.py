@@ -24,6 +24,7 @@ from batonpass.client.client import ONCE, Client
 from batonpass.core.digest_text import Mode
 from batonpass.core.errors import BatonError, NotFound
 from batonpass.core.ids import AgentId, HolderId, NodeId
+from batonpass.core.runs import State
 from batonpass.worker import status as board
 from batonpass.worker.app import assemble, run
 from batonpass.worker.config import Config, Flags, load
@@ -36,7 +37,7 @@ from batonpass.worker.orders import Orders, with_harness
 from batonpass.worker.outlook import Outlook, outlook, unknown
 from batonpass.worker.pace import Pace
 from batonpass.worker.pulse import Pulse
-from batonpass.worker.record import RunRecord, State, Stopped, as_json
+from batonpass.worker.record import RunRecord, Stopped, as_json
 from batonpass.worker.server_graph import ServerGraph
 from batonpass.worker.settings import Settings
 from batonpass.worker.shift import Shift

@@ -31,11 +31,39 @@ RUNS_KEPT: Final = timedelta(days=14)
 WORD_CHARS_MAX: Final = 100
 NUMBER_MAX: Final = 2**53 - 1
 """What every reader of JSON can hold."""
-ENVIRONMENT: Final = "environment"
-"""The termination that costs an item nothing: what failed was the harness's surroundings (D22)."""
-STATES: Final = ("launching", "running", "done", "failed", "failed_launch", "vanished")
-"""How far a run's process is; the last four are final. Workers may be newer and know others."""
-_PROGRESS: Final[Mapping[str, int]] = {"launching": 0, "running": 1}
+
+
+class State(StrEnum):
+    """How far a run's process is; the last four are final. Workers may be newer and know others."""
+
+    LAUNCHING = "launching"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    FAILED_LAUNCH = "failed_launch"
+    VANISHED = "vanished"
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the process is over."""
+        return self not in {State.LAUNCHING, State.RUNNING}
+
+
+class Ended(StrEnum):
+    """Why a run's process ended, in broad classes; readers must expect others.
+
+    `ENVIRONMENT` costs an item nothing: what failed was the harness's surroundings (D22).
+    """
+
+    COMPLETED = "completed"
+    ENVIRONMENT = "environment"
+    LAUNCH = "launch"
+    FAILED = "failed"
+    IDLE = "idle"
+    UNKNOWN = "unknown"
+
+
+_PROGRESS: Final[Mapping[str, int]] = {State.LAUNCHING: 0, State.RUNNING: 1}
 _OVER: Final = 2
 
 
@@ -80,7 +108,7 @@ class RunCopy:
     @property
     def counted(self) -> Fence | None:
         """The tenure that this run uses up of its item's budget, or None while it costs it nothing (D22)."""
-        costs = self.settled and self.terminal is not None and self.termination != ENVIRONMENT
+        costs = self.settled and self.terminal is not None and self.termination != Ended.ENVIRONMENT
         return self.tenure if costs else None
 
 
@@ -91,8 +119,8 @@ def parse_run_id(text: object, *, field: str = "run_id") -> RunId:
 
 def parse_state(text: str, *, field: str = "state") -> str:
     """Return `text` as a state that runs are asked for by."""
-    if text not in STATES:
-        raise Invalid(f"{field}: {shown(text)} is no state of a run; it is {', '.join(STATES)}", field=field)
+    if text not in set(State):
+        raise Invalid(f"{field}: {shown(text)} is no state of a run; it is {', '.join(State)}", field=field)
     return text
 
 

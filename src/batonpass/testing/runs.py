@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from batonpass.core.ids import AgentId, HolderId, NodeId, RunId
+from batonpass.core.runs import State
 from batonpass.worker.git import Sha
 from batonpass.worker.journal import Journal, RunFolder
-from batonpass.worker.record import PLAIN, RunRecord, State, timestamp
+from batonpass.worker.record import PLAIN, RunRecord, timestamp
 
 BEGAN: Final = datetime(2026, 11, 30, 12, tzinfo=UTC)
 RUN: Final = RunId("0b101010-1234-4abc-8def-0123456789ab")

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Final
 import msgspec
 from msgspec import Meta
 
-from batonpass.core.runs import LOG_BYTES_KEPT, RECORD_BYTES_MAX, STATES
+from batonpass.core.runs import LOG_BYTES_KEPT, RECORD_BYTES_MAX, State
 from batonpass.wire.schemas import ID, INT_MAX
 
 Record = Annotated[
@@ -17,7 +17,7 @@ Record = Annotated[
             "description": f"The record as the worker has it, whole; as JSON at most {RECORD_BYTES_MAX} bytes.",
             "additionalProperties": True,
             "required": ["agent", "state"],
-            "properties": {"agent": ID, "state": {"type": "string", "examples": list(STATES)}},
+            "properties": {"agent": ID, "state": {"type": "string", "examples": list(State)}},
         }
     ),
 ]

@@ -31,8 +31,9 @@ from typing import Final
 import msgspec
 
 from batonpass.core.ids import RunId
+from batonpass.core.runs import Ended
 from batonpass.worker.crew import Identity, identify_self, is_alive
-from batonpass.worker.record import Ended, RunRecord, timestamp
+from batonpass.worker.record import RunRecord, timestamp
 
 FIRST: Final = timedelta(minutes=1)
 LONGEST: Final = timedelta(hours=1)

@@ -46,6 +46,7 @@ from batonpass.core.outcome import (
 )
 from batonpass.core.points import reach
 from batonpass.core.reports import About, Draft, finding_node, report_node
+from batonpass.core.runs import Ended, State
 from batonpass.worker import worktree
 from batonpass.worker.crew import Crew
 from batonpass.worker.errors import FileDamaged, LaunchRefused
@@ -54,7 +55,7 @@ from batonpass.worker.harness import registry
 from batonpass.worker.harness.base import Harness
 from batonpass.worker.harness.replay import replayed
 from batonpass.worker.journal import HeldRun, Spooled
-from batonpass.worker.record import PLAIN, Ended, RunRecord, State, Stopped, timestamp
+from batonpass.worker.record import PLAIN, RunRecord, Stopped, timestamp
 from batonpass.worker.settings import Settings
 from batonpass.worker.unclaimed import close, require_its_graph
 

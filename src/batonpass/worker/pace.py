@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from batonpass.core.outcome import Terminal
-from batonpass.worker.record import Ended, RunRecord, State
+from batonpass.core.runs import Ended, State
+from batonpass.worker.record import RunRecord
 from batonpass.worker.select import Kind
 from batonpass.worker.settings import Settings
 

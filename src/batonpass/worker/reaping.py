@@ -11,6 +11,7 @@ from pathlib import Path
 from batonpass.client.config import ConfigError
 from batonpass.core.errors import Invalid
 from batonpass.core.ids import NodeId, RunId
+from batonpass.core.runs import State
 from batonpass.worker import boxfile
 from batonpass.worker.config import disposable_in
 from batonpass.worker.crew import Crew, is_alive
@@ -20,7 +21,7 @@ from batonpass.worker.harness.base import Harness
 from batonpass.worker.journal import Journal, RunFolder
 from batonpass.worker.mirror import Mirror
 from batonpass.worker.outcome import Settler, settle
-from batonpass.worker.record import RunRecord, State
+from batonpass.worker.record import RunRecord
 from batonpass.worker.worker import Worker
 
 

@@ -15,6 +15,7 @@ import msgspec
 
 from batonpass.core.ids import AgentId, NodeId, PersonId, RunId
 from batonpass.core.outcome import Terminal
+from batonpass.core.runs import Ended, State
 from batonpass.worker.crew import Identity
 from batonpass.worker.git import Sha
 
@@ -23,33 +24,6 @@ PLAIN: Final = "command"
 report."""
 
 T = TypeVar("T")
-
-
-class State(StrEnum):
-    """How far the process of a run is; the last four are final."""
-
-    LAUNCHING = "launching"
-    RUNNING = "running"
-    DONE = "done"
-    FAILED = "failed"
-    FAILED_LAUNCH = "failed_launch"
-    VANISHED = "vanished"
-
-    @property
-    def is_final(self) -> bool:
-        """Whether the process is over."""
-        return self not in {State.LAUNCHING, State.RUNNING}
-
-
-class Ended(StrEnum):
-    """Why a process ended, in broad classes; readers must expect others."""
-
-    COMPLETED = "completed"
-    ENVIRONMENT = "environment"
-    LAUNCH = "launch"
-    FAILED = "failed"
-    IDLE = "idle"
-    UNKNOWN = "unknown"
 
 
 class Stopped(StrEnum):

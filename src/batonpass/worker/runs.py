@@ -22,10 +22,11 @@ from typing import Final
 
 from batonpass.core.errors import Invalid, NotFound
 from batonpass.core.ids import NodeId
+from batonpass.core.runs import Ended, State
 from batonpass.worker.crew import Crew, Graces, Identity, is_alive, tell
 from batonpass.worker.errors import RunBusy
 from batonpass.worker.journal import HeldRun, Journal, RunFolder
-from batonpass.worker.record import Ended, RunRecord, State
+from batonpass.worker.record import RunRecord
 
 POLL_S: Final = 0.1
 """How often a run that was asked to end is looked at."""

@@ -15,7 +15,7 @@ from batonpass.core.ids import CLASS_NAME, RECORD_ID, RECORD_ID_CHARS_MAX, RECOR
 from batonpass.core.node_types import NODE_TYPES
 from batonpass.core.queue import OFFSET_MAX
 from batonpass.core.readiness import Ready
-from batonpass.core.runs import STATES
+from batonpass.core.runs import State
 from batonpass.core.search import FOUND_MAX, QUERY_CHARS_MAX
 from batonpass.core.search import LIMIT_MAX as FOUND_LIMIT_MAX
 from batonpass.server.http.operations import Operation
@@ -117,7 +117,7 @@ IN_QUERIES: Final[dict[str, Parameter]] = {
     "runs.listed.node": Parameter("Only runs on this item.", ID),
     "runs.listed.agent": Parameter("Only runs of this agent.", ID),
     "runs.listed.state": Parameter(
-        "Only runs whose process is in this state.", {"type": "string", "enum": list(STATES)}
+        "Only runs whose process is in this state.", {"type": "string", "enum": list(State)}
     ),
     "owner": Parameter("Whose machines: `me`, which is the person behind the caller, or a person's id.", _ME_OR_ID),
     "max_age": Parameter(

@@ -25,6 +25,7 @@ from pathlib import Path
 from batonpass.core.errors import BatonError
 from batonpass.core.ids import AgentId, Fence, RunId
 from batonpass.core.points import reach
+from batonpass.core.runs import State
 from batonpass.worker import environment, git, proc, worktree
 from batonpass.worker.crew import identify_self
 from batonpass.worker.dispatch import equipment, hooks, prompt
@@ -35,7 +36,7 @@ from batonpass.worker.harness import registry
 from batonpass.worker.harness.base import Command, Harness
 from batonpass.worker.journal import HeldRun
 from batonpass.worker.proc import Child
-from batonpass.worker.record import RunRecord, State, timestamp
+from batonpass.worker.record import RunRecord, timestamp
 
 Bind = Callable[[RunToken, Fence | None, str], None]
 """Binds a run's token, and its tenure, to the session that its agent program calls its own; raises `BatonError`."""

@@ -31,6 +31,7 @@ from typing import Final, Protocol
 from batonpass.core.errors import BatonError
 from batonpass.core.ids import AgentId, NodeId, RunId
 from batonpass.core.outcome import Terminal
+from batonpass.core.runs import Ended, State
 from batonpass.worker import environment, git
 from batonpass.worker.crew import Identity, identify_self
 from batonpass.worker.errors import LaunchRefused, WorkerError
@@ -38,7 +39,7 @@ from batonpass.worker.git import Checkout, Sha
 from batonpass.worker.graph import Caller, Graph, Taken
 from batonpass.worker.harness.base import McpServer
 from batonpass.worker.journal import HeldRun
-from batonpass.worker.record import PLAIN, Ended, RunRecord, State, Stopped, timestamp
+from batonpass.worker.record import PLAIN, RunRecord, Stopped, timestamp
 from batonpass.worker.settings import Settings
 
 ANSWER_S_MAX: Final = 600.0

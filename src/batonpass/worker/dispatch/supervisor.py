@@ -33,13 +33,14 @@ from typing import Final
 
 from batonpass.core.errors import BatonError, Unavailable
 from batonpass.core.points import reach
+from batonpass.core.runs import Ended, State
 from batonpass.worker.crew import Exit
 from batonpass.worker.dispatch.ear import Ear
 from batonpass.worker.graph import Heart
 from batonpass.worker.harness.base import Failure, Heard, Trouble
 from batonpass.worker.journal import HeldRun
 from batonpass.worker.proc import Child
-from batonpass.worker.record import Ended, RunRecord, State, Stopped, timestamp
+from batonpass.worker.record import RunRecord, Stopped, timestamp
 from batonpass.worker.settings import Settings
 
 TICK_S: Final = 0.25
