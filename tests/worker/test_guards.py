@@ -1,22 +1,22 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from batonpass.core.ids import AgentId, Fence, HolderId, NodeId, PersonId, Resource, RunId
+from batonpass.core.ids import AgentId, Fence, HolderId, NodeId, PersonId, Resource
+from batonpass.core.runs import State
 from batonpass.core.why import Code
+from batonpass.testing.runs import run_record
+from batonpass.testing.targets import TARGET
 from batonpass.wire.leases import LeaseBody
 from batonpass.worker.dispatch import guards
 from batonpass.worker.dispatch.guards import Identity, Sender
 from batonpass.worker.dispatch.target import Assigned, Reason, Target
 from batonpass.worker.errors import LaunchRefused
-from batonpass.worker.git import Sha
 from batonpass.worker.graph import Caller
 from batonpass.worker.journal import Journal
-from batonpass.worker.record import RunRecord
 
 PAT = PersonId(HolderId("person-pat"))
 MILL = AgentId(HolderId("agent-mill"))
@@ -24,20 +24,6 @@ ROSE = AgentId(HolderId("agent-rose"))
 PERSON = Caller(None, PAT, "i1")
 AGENT = Caller(MILL, PAT, "i1")
 SERVER = "http://graph.example"
-TARGET = Target(
-    id=NodeId("task-1"),
-    type="task",
-    title="Retry e-mails",
-    project="mail",
-    status="open",
-    requires=(),
-    profile=None,
-    assigned=(),
-    retired=None,
-    resolver=None,
-    execution=None,
-    lease=None,
-)
 
 
 def lease(by: str, owner: str | None = None) -> LeaseBody:
@@ -118,31 +104,12 @@ def test_an_item_that_is_for_people_otherwise_is_a_persons_to_send_off() -> None
 # In flight
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Callable[..., RunRecord]:
-    def make() -> RunRecord:
-        return RunRecord(
-            run_id=RunId("0b101010-0000-4000-8000-000000000001"),
-            node_id=NodeId("task-1"),
-            name="task-1",
-            harness="codex",
-            cwd=str(tmp_path),
-            created_at="2027-01-01T00:00:00.000+00:00",
-            server=SERVER,
-            agent=MILL,
-            dispatch="n1",
-            repository=str(tmp_path),
-            base=Sha("0" * 40),
-        )
-
-    return make
+AT_WORK = run_record(server=SERVER, state=State.LAUNCHING, exit_code=None)
 
 
-def test_an_item_that_a_run_is_at_work_on_is_refused_unless_forced(
-    tmp_path: Path, run: Callable[..., RunRecord]
-) -> None:
+def test_an_item_that_a_run_is_at_work_on_is_refused_unless_forced(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
-    with journal.create(run()):
+    with journal.create(AT_WORK):
         with pytest.raises(LaunchRefused, match="baton runs show 0b101010, or baton runs kill 0b101010"):
             guards.require_not_in_flight(journal, NodeId("task-1"), server=SERVER, force=False)
 
@@ -151,9 +118,9 @@ def test_an_item_that_a_run_is_at_work_on_is_refused_unless_forced(
         guards.require_not_in_flight(journal, NodeId("task-1"), server="http://elsewhere", force=False)
 
 
-def test_a_run_that_nobody_holds_any_more_is_not_in_flight(tmp_path: Path, run: Callable[..., RunRecord]) -> None:
+def test_a_run_that_nobody_holds_any_more_is_not_in_flight(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
-    with journal.create(run()):
+    with journal.create(AT_WORK):
         assert len(guards.in_flight(journal, server=SERVER)) == 1
 
     assert guards.in_flight(journal, server=SERVER) == ()

@@ -7,28 +7,15 @@ import pytest
 from batonpass.core.capabilities import Capabilities, Profile
 from batonpass.core.errors import Invalid, NotFound
 from batonpass.core.ids import AgentId, HolderId, NodeId
+from batonpass.testing.targets import TARGET
 from batonpass.wire.nodes import NodeRef, NodeReply
 from batonpass.worker import profiles
-from batonpass.worker.dispatch.target import Assigned, Target
+from batonpass.worker.dispatch.target import Assigned
 from batonpass.worker.errors import LaunchRefused
 from batonpass.worker.profiles import Named
 
 MILL = AgentId(HolderId("agent-mill"))
 DEEP, FAST, OWN = NodeId("profile-deep"), NodeId("profile-fast"), NodeId("profile-own")
-TARGET = Target(
-    id=NodeId("task-1"),
-    type="task",
-    title="Retry e-mails",
-    project="mail",
-    status="open",
-    requires=(),
-    profile=None,
-    assigned=(),
-    retired=None,
-    resolver=None,
-    execution=None,
-    lease=None,
-)
 
 
 class Nodes:
