@@ -44,6 +44,20 @@ BYTES_MAX: Final = 1024 * 1024
 """More than any such file; what is longer is none."""
 RETENTION_MS_MAX: Final = 100 * 366 * 86_400_000
 
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """How many seconds a setting is at least and at most, whoever sets it."""
+
+    low: float
+    high: float
+
+
+_INTERVAL: Final = _Span(1, INTERVAL_S_MAX)
+_RETRY_AFTER: Final = _Span(0, RETRY_AFTER_MAX.total_seconds())
+_RUN_IDLE: Final = _Span(0, RUN_S_MAX)
+_RUN_MAX: Final = _Span(1, RUN_S_MAX)
+
 _OF_THE_BOX: Final = frozenset(
     f"dispatch.{key}"
     for key in ("agent", "repos", "bin", "harness", "mcp", "capabilities", "runRetentionMs", "allowPersonToken")
@@ -141,13 +155,11 @@ def under(flags: Flags, config: Config) -> Config:
         project=config.project.unless(flags.project, "--project"),
         harness=harness,
         concurrency=config.concurrency.unless(concurrency, "--concurrency"),
-        interval_s=_flag(config.interval_s, flags.interval, "--interval", low=1, high=INTERVAL_S_MAX),
-        max_interval_s=_flag(config.max_interval_s, flags.max_interval, "--max-interval", low=1, high=INTERVAL_S_MAX),
-        retry_after_s=_flag(
-            config.retry_after_s, flags.retry_after, "--retry-after", low=0, high=RETRY_AFTER_MAX.total_seconds()
-        ),
-        run_idle_s=_flag(config.run_idle_s, flags.run_idle, "--run-idle", low=0, high=RUN_S_MAX),
-        run_max_s=_flag(config.run_max_s, flags.run_max, "--run-max", low=1, high=RUN_S_MAX),
+        interval_s=_flag(config.interval_s, flags.interval, "--interval", _INTERVAL),
+        max_interval_s=_flag(config.max_interval_s, flags.max_interval, "--max-interval", _INTERVAL),
+        retry_after_s=_flag(config.retry_after_s, flags.retry_after, "--retry-after", _RETRY_AFTER),
+        run_idle_s=_flag(config.run_idle_s, flags.run_idle, "--run-idle", _RUN_IDLE),
+        run_max_s=_flag(config.run_max_s, flags.run_max, "--run-max", _RUN_MAX),
         template=template,
     )
 
@@ -170,13 +182,11 @@ def load(home: Path, environ: Mapping[str, str], folder: Path) -> Config:
         project=read.value("work.project", _text, None),
         harness=harness,
         concurrency=read.value("work.concurrency", _whole(1, CONCURRENCY_MAX), 1),
-        interval_s=read.value("work.intervalMs", _seconds(1, INTERVAL_S_MAX), INTERVAL_S),
-        max_interval_s=read.value("work.maxIntervalMs", _seconds(1, INTERVAL_S_MAX), MAX_INTERVAL_S),
-        retry_after_s=read.value(
-            "work.retryAfterMs", _seconds(0, RETRY_AFTER_MAX.total_seconds()), RETRY_AFTER.total_seconds()
-        ),
-        run_idle_s=read.value("work.runIdleMs", _seconds(0, RUN_S_MAX), DEFAULT_RUN_IDLE_S),
-        run_max_s=read.value("work.runMaxMs", _seconds(1, RUN_S_MAX), DEFAULT_RUN_MAX_S),
+        interval_s=read.value("work.intervalMs", _seconds(_INTERVAL), INTERVAL_S),
+        max_interval_s=read.value("work.maxIntervalMs", _seconds(_INTERVAL), MAX_INTERVAL_S),
+        retry_after_s=read.value("work.retryAfterMs", _seconds(_RETRY_AFTER), RETRY_AFTER.total_seconds()),
+        run_idle_s=read.value("work.runIdleMs", _seconds(_RUN_IDLE), DEFAULT_RUN_IDLE_S),
+        run_max_s=read.value("work.runMaxMs", _seconds(_RUN_MAX), DEFAULT_RUN_MAX_S),
         disk_free_min=read.value("work.diskFreeMin", _whole(0, 2**60), DISK_FREE_MIN),
         set_up=set_up,
         tear_down=tear_down,
@@ -324,24 +334,24 @@ def _whole(low: int, high: int) -> Callable[[object, str], int]:
     return parse
 
 
-def _seconds(low: float, high: float) -> Callable[[object, str], float]:
-    """Return what reads milliseconds, and gives seconds within these bounds."""
+def _seconds(span: _Span) -> Callable[[object, str], float]:
+    """Return what reads milliseconds, and gives seconds within the span."""
 
     def parse(value: object, field: str) -> float:
-        if not isinstance(value, int) or isinstance(value, bool) or not low * 1000 <= value <= high * 1000:
-            bounds = f"{low * 1000:.0f} to {high * 1000:.0f}"
+        if not isinstance(value, int) or isinstance(value, bool) or not span.low * 1000 <= value <= span.high * 1000:
+            bounds = f"{span.low * 1000:.0f} to {span.high * 1000:.0f}"
             raise Invalid(f"{field}: {shown(str(value))} is not a whole number of ms from {bounds}", field=field)
         return value / 1000
 
     return parse
 
 
-def _flag(configured: Sourced[float], flag: timedelta | None, name: str, *, low: float, high: float) -> Sourced[float]:
+def _flag(configured: Sourced[float], flag: timedelta | None, name: str, span: _Span) -> Sourced[float]:
     if flag is None:
         return configured
     seconds = flag.total_seconds()
-    if not low <= seconds <= high:
-        raise ConfigError(f"{name}: {seconds:g} s is not between {low:g} s and {high:g} s")
+    if not span.low <= seconds <= span.high:
+        raise ConfigError(f"{name}: {seconds:g} s is not between {span.low:g} s and {span.high:g} s")
     return Sourced(seconds, name)
 
 
