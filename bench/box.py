@@ -105,9 +105,8 @@ class Box:
         """Return the run on a project's item once its child is at work."""
 
         def found() -> RunFolder | None:
-            for run in Journal(self.home).runs():
-                record = run.readable()
-                if record is not None and record.project == project and record.state is State.RUNNING:
+            for run, record in Journal(self.home).records():
+                if record.project == project and record.state is State.RUNNING:
                     return run
             return None
 

@@ -66,5 +66,5 @@ def _turn(here: Box, project: str, slots: int, turn: int) -> Iterator[float]:
 
 
 def _settled(here: Box, node: NodeId) -> RunRecord | None:
-    records = (run.readable() for run in Journal(here.home).runs())
-    return next((each for each in records if each is not None and each.node_id == node and each.is_settled), None)
+    records = (record for _, record in Journal(here.home).records())
+    return next((each for each in records if each.node_id == node and each.is_settled), None)

@@ -189,7 +189,7 @@ class Mill:
 
     def records(self) -> list[RunRecord]:
         """Return the records of all runs there were."""
-        return [record for run in Journal(self.home).runs() if (record := run.readable()) is not None]
+        return [record for _, record in Journal(self.home).records()]
 
     def _is_telling(self) -> bool:
         """Whether each kind of process was killed, and some program's word landed."""

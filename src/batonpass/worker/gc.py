@@ -244,8 +244,7 @@ class _End:
 
 def _records(home: Path) -> dict[Path, tuple[RunFolder, RunRecord]]:
     """Return the runs by the places of their worktrees."""
-    readable = ((run, run.readable()) for run in Journal(home).runs())
-    return {Path(record.worktree): (run, record) for run, record in readable if record and record.worktree}
+    return {Path(record.worktree): (run, record) for run, record in Journal(home).records() if record.worktree}
 
 
 def _places(folder: Path) -> Iterator[tuple[Path, Kind]]:

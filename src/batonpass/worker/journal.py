@@ -96,12 +96,16 @@ class Journal:
 
     def runs(self) -> tuple[RunFolder, ...]:
         """Return every run's folder, the oldest first; one whose record can't be read is passed over."""
-        dated = [(record.created_at, run) for run in self._folders() if (record := run.readable()) is not None]
-        return tuple(run for _, run in sorted(dated, key=lambda pair: (pair[0], pair[1].path.name)))
+        return tuple(run for run, _ in self.records())
+
+    def records(self) -> tuple[tuple[RunFolder, RunRecord], ...]:
+        """Return every run's folder with its record as it is now, in the same order."""
+        known = [(run, record) for run in self._folders() if (record := run.readable()) is not None]
+        return tuple(sorted(known, key=lambda pair: (pair[1].created_at, pair[0].path.name)))
 
     def unsettled(self) -> tuple[RunFolder, ...]:
         """Return the runs that somebody is at work on, or that somebody has to finish."""
-        return tuple(run for run in self.runs() if (record := run.readable()) is not None and not record.is_settled)
+        return tuple(run for run, record in self.records() if not record.is_settled)
 
     def damaged(self) -> tuple[RunFolder, ...]:
         """Return the runs whose record was cut off, emptied or overwritten; `runs` passes over them."""

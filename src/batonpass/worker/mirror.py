@@ -98,10 +98,10 @@ class Mirror:
         noted in `refused`, and not sent again.
         """
         began, sent, tried = self.clock(), 0, 0
-        for folder in reversed(journal.runs()):
+        for folder, known in reversed(journal.records()):
             if tried >= CATCH_UP_MAX or self.clock() - began >= PUSH_S_MAX:
                 break
-            if not self._is_wanted(folder):
+            if not self._is_wanted(known):
                 continue
             tried += 1
             try:
@@ -118,14 +118,8 @@ class Mirror:
                 break
         return sent
 
-    def _is_wanted(self, folder: RunFolder) -> bool:
-        record = folder.readable()
-        return (
-            record is not None
-            and record.run_id not in self.refused
-            and record.server == self.graph.server
-            and owed(record)
-        )
+    def _is_wanted(self, record: RunRecord) -> bool:
+        return record.run_id not in self.refused and record.server == self.graph.server and owed(record)
 
     def _send(self, run: HeldRun, record: RunRecord, *, over: bool) -> bool:
         """Send record and log; return False when time was up before the log's end."""

@@ -87,8 +87,8 @@ def listing(journal: Journal, *, limit: int, prefix: str = "", node: NodeId | No
     """Return the newest runs whose id begins with `prefix`, and that are about `node`."""
     folders = [
         folder
-        for folder in reversed(journal.runs())
-        if folder.path.name.startswith(prefix) and (node is None or _node_of(folder) == node)
+        for folder, record in reversed(journal.records())
+        if folder.path.name.startswith(prefix) and (node is None or record.node_id == node)
     ]
     looked = (look(folder) for folder in folders[:limit])
     return Listing(tuple(run for run in looked if run is not None), len(folders), journal.damaged())
@@ -176,8 +176,3 @@ def _as_it_is(record: RunRecord, hands: Hands | None) -> RunRecord:
         termination_class=Ended.UNKNOWN if record.state is State.RUNNING else Ended.LAUNCH,
         termination_reason="the process that followed this run is gone; the next start, or baton runs kill, settles it",
     )
-
-
-def _node_of(folder: RunFolder) -> NodeId | None:
-    record = folder.readable()
-    return None if record is None else record.node_id
