@@ -211,7 +211,7 @@ def pieces(run: RunFolder, *, after: int, over: bool) -> Iterator[tuple[int, str
         offset = max(after, size - LOG_BYTES_KEPT)
         while offset < size:
             ends = min(size, offset + CHUNK_BYTES)
-            piece = _piece(_window(file.fileno(), offset, ends), context=min(offset, _SECRET_BYTES_MAX))
+            piece = _piece(file.fileno(), offset, ends)
             whole = piece if over and ends == size else _without_halves(piece)
             if not whole:
                 return
@@ -219,14 +219,10 @@ def pieces(run: RunFolder, *, after: int, over: bool) -> Iterator[tuple[int, str
             offset += len(whole)
 
 
-def _window(handle: int, offset: int, ends: int) -> bytes:
-    """Return the bytes of a stretch, with a little of what stands before it: a token may have begun there."""
+def _piece(handle: int, offset: int, ends: int) -> bytes:
+    """Return the bytes of a stretch, masked with a little of what stands before it: a token may have begun there."""
     begin = max(0, offset - _SECRET_BYTES_MAX)
-    return os.pread(handle, ends - begin, begin)
-
-
-def _piece(window: bytes, *, context: int) -> bytes:
-    return _masked(window)[context:]
+    return _masked(os.pread(handle, ends - begin, begin))[offset - begin :]
 
 
 def _masked(data: bytes) -> bytes:
