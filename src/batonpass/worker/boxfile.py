@@ -102,8 +102,8 @@ def _box(said: _File, home: Path, environ: Mapping[str, str]) -> BoxFile:
         declared=dispatch.harness,
         mcp={name: _server(name, server) for name, server in dispatch.mcp.items()},
         capabilities=parse_capabilities(dispatch.capabilities),
-        set_up=_command(dispatch.worktree_setup, "dispatch.worktreeSetup"),
-        tear_down=_command(dispatch.worktree_teardown, "dispatch.worktreeTeardown"),
+        set_up=parse_hook(dispatch.worktree_setup, "dispatch.worktreeSetup"),
+        tear_down=parse_hook(dispatch.worktree_teardown, "dispatch.worktreeTeardown"),
         template=None if dispatch.template is None else _path(dispatch.template, home),
         allow_person=_allowed(environ, dispatch.allow_person_token),
         harness=said.work.harness,
@@ -115,7 +115,8 @@ def _path(text: str, home: Path) -> Path:
     return home / Path(text).expanduser()
 
 
-def _command(value: object, field: str) -> tuple[str, ...]:
+def parse_hook(value: object, field: str) -> tuple[str, ...]:
+    """Return a hook's command, empty where there is none."""
     return () if value is None else parse_command(value, field=field)
 
 

@@ -27,9 +27,8 @@ from batonpass.core.errors import Invalid
 from batonpass.core.ids import shown
 from batonpass.core.queue import Accept
 from batonpass.worker import boxfile, worktree
-from batonpass.worker.boxfile import BoxFile
+from batonpass.worker.boxfile import BoxFile, parse_hook
 from batonpass.worker.cooling import RETRY_AFTER, RETRY_AFTER_MAX
-from batonpass.worker.dispatch.hooks import parse_command
 from batonpass.worker.journal import RETENTION
 from batonpass.worker.pace import CONCURRENCY_MAX, INTERVAL_S, INTERVAL_S_MAX, MAX_INTERVAL_S
 from batonpass.worker.select import parse_accept
@@ -170,8 +169,8 @@ def load(home: Path, environ: Mapping[str, str], folder: Path) -> Config:
     box = boxfile.read(home, environ)
     read = _Reader(layers, environ)
     nothing: tuple[str, ...] = ()
-    set_up = read.value("dispatch.worktreeSetup", _command, nothing)
-    tear_down = read.value("dispatch.worktreeTeardown", _command, nothing)
+    set_up = read.value("dispatch.worktreeSetup", parse_hook, nothing)
+    tear_down = read.value("dispatch.worktreeTeardown", parse_hook, nothing)
     template = read.template()
     harness: Sourced[str | None] = read.value("work.harness", _text, None)
     return Config(
@@ -363,7 +362,3 @@ def _globs(value: object, field: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
         raise Invalid(f"{field}: {shown(str(value))} is not a list of names such as node_modules", field=field)
     return tuple(value)
-
-
-def _command(value: object, field: str) -> tuple[str, ...]:
-    return () if value is None else parse_command(value, field=field)
