@@ -83,6 +83,10 @@ class McpServer:
     command: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
 
+    def described(self) -> dict[str, object]:
+        """Return how it is started, as JSON in the words that most programs take."""
+        return {"command": self.command[0], "args": list(self.command[1:]), "env": dict(self.environment)}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:

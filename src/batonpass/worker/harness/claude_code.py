@@ -229,13 +229,5 @@ def _texts(value: object) -> tuple[str, ...]:
 
 
 def _mcp_config(servers: tuple[McpServer, ...]) -> bytes:
-    described = {
-        server.name: {
-            "type": "stdio",
-            "command": server.command[0],
-            "args": list(server.command[1:]),
-            "env": dict(server.environment),
-        }
-        for server in servers
-    }
+    described = {server.name: {"type": "stdio", **server.described()} for server in servers}
     return json.dumps({"mcpServers": described}).encode()

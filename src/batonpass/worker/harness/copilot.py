@@ -181,14 +181,5 @@ def _is_denied(event: Event) -> bool:
 
 
 def _mcp_config(servers: tuple[McpServer, ...]) -> bytes:
-    described = {
-        server.name: {
-            "type": "local",
-            "command": server.command[0],
-            "args": list(server.command[1:]),
-            "env": dict(server.environment),
-            "tools": ["*"],
-        }
-        for server in servers
-    }
+    described = {server.name: {"type": "local", **server.described(), "tools": ["*"]} for server in servers}
     return json.dumps({"mcpServers": described}).encode()

@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from batonpass.worker.errors import LaunchRefused
-from batonpass.worker.harness.base import Command, Failure, Heard, McpServer, Reader, Trouble, Usage, Wish
+from batonpass.worker.harness.base import Command, Failure, Heard, Reader, Trouble, Usage, Wish
 from batonpass.worker.harness.events import Event, JsonReader, count_at, event_of, id_at, status_at, text_at
 from batonpass.worker.harness.failures import failure_of, in_short, judged
 
@@ -183,14 +183,5 @@ def _system_settings(wish: Wish) -> tuple[dict[str, str], dict[Path, bytes]]:
 
 def _private_home(wish: Wish) -> tuple[dict[str, str], dict[Path, bytes]]:
     home = wish.folder / HOME
-    settings = {**_SETTINGS, "mcpServers": {server.name: _described(server) for server in wish.mcp}}
+    settings = {**_SETTINGS, "mcpServers": {server.name: {**server.described(), "trust": True} for server in wish.mcp}}
     return {"GEMINI_CLI_HOME": str(home)}, {home / ".gemini" / "settings.json": json.dumps(settings).encode()}
-
-
-def _described(server: McpServer) -> dict[str, object]:
-    return {
-        "command": server.command[0],
-        "args": list(server.command[1:]),
-        "env": dict(server.environment),
-        "trust": True,
-    }
