@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 from batonpass.worker.errors import LaunchRefused
 from batonpass.worker.harness.base import Command, Failure, Heard, Reader, Trouble, Usage, Wish
 from batonpass.worker.harness.events import Event, JsonReader, count_at, event_of, id_at, status_at, text_at
-from batonpass.worker.harness.failures import failure_of, in_short, judged
+from batonpass.worker.harness.failures import failure_of, in_short, judged, trouble_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -157,15 +157,15 @@ def _failure(words: str) -> Failure:
     if answer is None:
         # Behind the service's words stands the program's advice, on keys and logins whatever it was.
         return failure_of(quoted[1])
-    found = failure_of(quoted[1], status=status_at(answer, "error", "code"))
-    return replace(found, message=in_short(text_at(answer, "error", "message") or words))
+    trouble = trouble_of(quoted[1], status=status_at(answer, "error", "code"))
+    return Failure(trouble, in_short(text_at(answer, "error", "message") or words))
 
 
 def _of_code(code: int | None, failure: Failure) -> Trouble:
     """Return what an exit code means where nothing else was said."""
     if code in _CODES:
         return _CODES[code]
-    return failure_of("", status=_STATUSES.get(code or 0)).trouble if code in _STATUSES else failure.trouble
+    return trouble_of("", status=_STATUSES[code]) if code in _STATUSES else failure.trouble
 
 
 def _is_denied(event: Event) -> bool:

@@ -18,7 +18,7 @@ from typing import Final
 
 from batonpass.worker.harness.base import Command, Failure, Heard, McpServer, Reader, Trouble, Usage, Wish
 from batonpass.worker.harness.events import Event, JsonReader, count_at, event_of, id_at, number_at, status_at, text_at
-from batonpass.worker.harness.failures import failure_of, judged, moment_of
+from batonpass.worker.harness.failures import in_short, judged, moment_of, trouble_of
 
 CONFIG_FILE: Final = "opencode.json"
 TITLE: Final = "batonpass"
@@ -139,8 +139,8 @@ def _failure(event: Event) -> Failure:
     name = text_at(event, "error", "name") or "error"
     said = text_at(event, "error", "data", "message") or name
     body = text_at(event, "error", "data", "responseBody") or ""
-    found = failure_of(f"{said} {body} {name}", status=status_at(event, "error", "data", "statusCode"))
-    return Failure(found.trouble, failure_of(said).message, _retry_at(event, body))
+    trouble = trouble_of(f"{said} {body} {name}", status=status_at(event, "error", "data", "statusCode"))
+    return Failure(trouble, in_short(said), _retry_at(event, body))
 
 
 def _retry_at(event: Event, body: str) -> datetime | None:
