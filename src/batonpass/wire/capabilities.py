@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Final
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from batonpass.core.capabilities import NAMES_MAX, Capabilities
+from batonpass.core.capabilities import NAMES_MAX
 from batonpass.wire.schemas import ID, NAME, Schema
 
 _NAMES: Final[Schema] = {
@@ -116,15 +116,3 @@ class HostsReply(msgspec.Struct):
     satisfiable: list[HostBody]
     unsatisfiable: list[HostBody]
     counts: HostCounts
-
-
-def capabilities_body(capabilities: Capabilities) -> CapabilitiesBody:
-    """Return `capabilities` as they go over the wire, and are stored."""
-    return CapabilitiesBody(
-        harnesses=list(capabilities.harnesses),
-        reachable_mcp=list(capabilities.reachable_mcp),
-        skills=list(capabilities.skills),
-        plugins=list(capabilities.plugins),
-        gh=capabilities.gh,
-        deny=list(capabilities.deny),
-    )

@@ -52,7 +52,7 @@ class Fleet:
     @retried
     async def publish(self, caller: Caller, agent_id: AgentId, layers: Layers) -> wire.CapabilitiesReply | Replayed:
         """Keep what an agent's machine can run; its owner's to say, or the agent's own, and no run's."""
-        body = wire.capabilities_body(layers.merged())
+        document = as_json(layers.merged())
         async with change(self._store, caller, onto=frozenset()) as made:
             if made.replayed is not None:
                 return made.replayed
@@ -60,7 +60,7 @@ class Fleet:
             _require(may_manage_runs(agent, caller.principal), agent)
             before = await capabilities.lock(made.tx, agent.id)
             principal = caller.principal
-            after = Published(agent.id, as_json(body), made.now, principal.id, principal.session, made.now)
+            after = Published(agent.id, document, made.now, principal.id, principal.session, made.now)
             capabilities.publish(made.tx, after)
             changed = before is None or before.document != after.document
             return made.answer(reply_of(after, changed=changed, warnings=caller.warnings))
