@@ -15,7 +15,7 @@ from typing import Any, Final
 from batonpass.core import runs as law
 from batonpass.core.errors import Forbidden, Invalid, NotFound
 from batonpass.core.identity import Principal
-from batonpass.core.ids import Fence, PersonId, Resource, RunId, parse_label
+from batonpass.core.ids import PersonId, RunId, parse_label
 from batonpass.core.runs import Log, Piece, RunCopy, Standing
 from batonpass.core.tokens import may_manage_runs
 from batonpass.server.services.change import Caller, Change, Replayed, change
@@ -46,23 +46,23 @@ class Runs:
     async def put(self, caller: Caller, run: RunId, record: Mapping[str, Any]) -> wire.RunPutReply | Replayed:
         """Keep a copy of a run's record unless a copy that is further on is there; count the run once it is settled."""
         sent, text = law.parse_run(run, record), _text_of(record)
-        counted = sent.counted
-        changing = frozenset() if counted is None else frozenset({Resource(counted.resource)})
+        changing = frozenset({sent.counted.resource} if sent.counted is not None else ())
         _require_no_run(caller.principal)
         async with change(self._store, caller, onto=frozenset(), changing=changing) as made:
             if made.replayed is not None:
                 return made.replayed
             owner = await _require_may_write(made.tx, caller.principal, sent)
             known, end = await runs.lock(made.tx, run)
-            became = law.standing(known.copy if known else None, sent, same=known is not None and known.record == text)
+            before = known.copy if known is not None else None
+            became = law.standing(before, sent, same=known is not None and known.record == text)
             counts = known is not None and known.counted
             if became in {Standing.CREATED, Standing.UPDATED}:
-                counts = await _counted(made, sent, counted, record) or counts
+                counts = await _counted(made, sent, record) or counts
                 runs.put(made.tx, sent, text, owner=owner, counted=counts, now=made.now)
-                _tell(made, known.copy if known else None, sent)
+                _tell(made, before, sent)
             else:
                 runs.heard(made.tx, run, now=made.now)
-            stands = sent if became is not Standing.OLDER or known is None else known.copy
+            stands = before if before is not None and became is Standing.OLDER else sent
             return made.answer(
                 wire.RunPutReply(
                     run_id=run,
@@ -149,9 +149,9 @@ async def _require_may_write(tx: Reader, principal: Principal, sent: RunCopy) ->
     raise Forbidden(f"{agent.id} is {agent.owner}'s: its runs are told of by it, by its owner, or by an admin")
 
 
-async def _counted(made: Change, sent: RunCopy, tenure: Fence | None, record: Mapping[str, Any]) -> bool:
+async def _counted(made: Change, sent: RunCopy, record: Mapping[str, Any]) -> bool:
     """Count the run against its item if it is one that counts, under the item's lock; return whether it does now."""
-    nonce = record.get("dispatch")
+    tenure, nonce = sent.counted, record.get("dispatch")
     if tenure is None or nonce is None or tenure.resource not in made.tx.locked:
         return False
     nonce = parse_label(nonce, field="record.dispatch")
