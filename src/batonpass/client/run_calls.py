@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
 
-from batonpass.client.calls import Call, Repeat, body_of, query_of
+from batonpass.client.calls import Call, body_of, query_of
 from batonpass.core.ids import AgentId, NodeId, RunId
 from batonpass.wire import paths, runs
 
@@ -17,15 +16,15 @@ MIRROR_S_MAX: Final = 5.0
 def put_run(run: RunId, record: Mapping[str, Any]) -> Call[runs.RunPutReply]:
     """Send the record of a run as it is now, whole; the server keeps the copy that is furthest on."""
     body = body_of(runs.RunRequest(dict(record)))
-    call = Call("PUT", paths.fill(paths.RUN, run_id=run), runs.RunPutReply, body=body, repeat=Repeat.SAFE)
-    return replace(call, answer_s_max=MIRROR_S_MAX)
+    path = paths.fill(paths.RUN, run_id=run)
+    return Call("PUT", path, runs.RunPutReply, body=body, answer_s_max=MIRROR_S_MAX)
 
 
 def put_run_log(run: RunId, *, offset: int, text: str) -> Call[runs.RunLogPutReply]:
     """Send text of a run's log from the byte `offset` on; what the server has of it already is passed over."""
     body = body_of(runs.RunLogRequest(offset, text))
     path = paths.fill(paths.RUN_LOG, run_id=run)
-    return replace(Call("POST", path, runs.RunLogPutReply, body=body), answer_s_max=MIRROR_S_MAX)
+    return Call("POST", path, runs.RunLogPutReply, body=body, answer_s_max=MIRROR_S_MAX)
 
 
 def list_runs(
