@@ -26,8 +26,8 @@ from batonpass.testing.repos import make_repo, person_environment
 from batonpass.worker import environment, proc
 from batonpass.worker.crew import MARK, Exit, Graces
 from batonpass.worker.harness import registry
-from batonpass.worker.harness.base import Command, Failure, Heard, Reader, Wish
-from batonpass.worker.harness.stream import LogLines
+from batonpass.worker.harness.base import Command, Failure, Heard, Wish
+from batonpass.worker.harness.replay import replayed
 
 AGENT: Final = AgentId(HolderId("agent-live"))
 LOOK_S: Final = 0.05
@@ -102,7 +102,7 @@ def drive(
         )
         seconds = time.monotonic() - begun
         child.stop(GRACES)
-        heard = _heard(found.harness.reader(), private / "out.log")
+        heard = replayed(private / "out.log", found.harness)
         stderr = (private / "err.log").read_bytes()
         code, signal = (None, None) if ended is None else (ended.code, ended.signal)
         return Seen(
@@ -153,12 +153,3 @@ def _left(mark: str) -> int:
         with suppress(psutil.Error):
             count += process.environ().get(MARK) == mark and process.status() != psutil.STATUS_ZOMBIE
     return count
-
-
-def _heard(reader: Reader, log: Path) -> Heard:
-    with LogLines(log) as lines:
-        for line in lines.lines():
-            reader.line(line.data, is_cut=line.is_cut)
-        if (last := lines.unfinished()) is not None:
-            reader.line(last.data, is_cut=last.is_cut)
-    return reader.heard()

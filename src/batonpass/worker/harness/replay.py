@@ -10,13 +10,10 @@ from batonpass.worker.harness.stream import LogLines
 
 def replayed(log: Path, adapter: Harness) -> Heard:
     """Return what a program that writes no more has told in `log`; half a last line is a line too."""
-    reader, lines = adapter.reader(), LogLines(log)
-    try:
-        while (chunk := lines.take()) is not None:
-            for line in chunk:
-                reader.line(line.data, is_cut=line.is_cut)
+    reader = adapter.reader()
+    with LogLines(log) as lines:
+        for line in lines.lines():
+            reader.line(line.data, is_cut=line.is_cut)
         if (last := lines.unfinished()) is not None:
             reader.line(last.data, is_cut=last.is_cut)
-    finally:
-        lines.close()
     return reader.heard()
