@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
-from pathlib import Path
 from typing import Annotated, Any, Final
 
 import msgspec
 from cyclopts import App, Parameter
 
 from batonpass.cli.context import ask
-from batonpass.cli.options import COMMON, AgentArg, Common, Flag, Label, Node, PersonArg
+from batonpass.cli.options import COMMON, AgentArg, Common, Flag, Label, Node, PersonArg, read_file
 from batonpass.cli.render import Column, cut_short, print_fields, print_json, print_table, say, warn
 from batonpass.cli.tokens import print_tokens
 from batonpass.client import config, identity_calls, token_calls
@@ -205,8 +203,7 @@ def capabilities(agent: AgentArg, /, *, publish: str | None = None, common: Comm
 def _axes(file: str) -> dict[str, Any]:
     """Return the JSON object in a file, or on standard input for ``-``."""
     try:
-        text = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-        return msgspec.json.decode(text, type=dict[str, Any])
+        return msgspec.json.decode(read_file(file), type=dict[str, Any])
     except OSError as error:
         raise ConfigError(f"--publish: {file} can't be read: {error.strerror}") from error
     except msgspec.MsgspecError as error:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import os
 import shlex
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from cyclopts import Parameter
 
 from batonpass.cli.context import connected
 from batonpass.cli.exits import Exit, UsageError, WorkFailed
-from batonpass.cli.options import COMMON, Common, Node
+from batonpass.cli.options import COMMON, Common, Node, read_file
 from batonpass.cli.render import clean, print_json, say, warn
 from batonpass.client import config, node_calls
 from batonpass.client.client import Answer, Client
@@ -33,7 +32,6 @@ from batonpass.wire.markdown import read
 from batonpass.wire.nodes import PutReply
 from batonpass.wire.schema import SCALAR_KEYS
 
-STDIN: Final = "-"
 KEPT: Final = "edits"
 """The folder below BATON_HOME where texts are kept that did not get anywhere."""
 FIXED: Final = frozenset({"id", "type"})
@@ -140,7 +138,7 @@ def _unchanged(node: NodeId, revision: str, common: Common) -> int:
 
 def _given(name: str) -> bytes:
     try:
-        return sys.stdin.buffer.read() if name == STDIN else Path(name).read_bytes()
+        return read_file(name)
     except OSError as error:
         raise UsageError(f"{name}: {error.strerror}") from error
 

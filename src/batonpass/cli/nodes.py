@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-import sys
 import unicodedata
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter
@@ -15,7 +13,7 @@ from cyclopts import Parameter
 from batonpass.cli.context import ask, connected
 from batonpass.cli.exits import Exit, UsageError, exit_of_code
 from batonpass.cli.leases import held_by
-from batonpass.cli.options import COMMON, Common, Flag, Node
+from batonpass.cli.options import COMMON, STDIN, Common, Flag, Node, read_file
 from batonpass.cli.render import Column, again, cut_short, print_fields, print_json, print_table, print_text, say, warn
 from batonpass.client import node_calls
 from batonpass.client.client import Answer
@@ -34,7 +32,6 @@ COLUMNS: Final = (
     Column("title", cut=True),
 )
 EDGE_COLUMNS: Final = (Column("edge"), Column("node"), Column("status"), Column("title", cut=True))
-STDIN: Final = "-"
 EDGES_SHOWN: Final = 50
 MISSING: Final = {"deleted": "(deleted)", "unwritten": "(not written yet)"}
 STEM_CHARS_MAX: Final = 60
@@ -283,8 +280,7 @@ def _given(**values: str | None) -> dict[str, str]:
 def _text(name: str) -> str:
     """Return the text of a file, or of standard input for ``-``."""
     try:
-        raw = sys.stdin.buffer.read() if name == STDIN else Path(name).read_bytes()
-        return raw.decode()
+        return read_file(name).decode()
     except OSError as error:
         raise UsageError(f"{name}: {error.strerror}") from error
     except UnicodeDecodeError as error:

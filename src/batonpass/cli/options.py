@@ -36,6 +36,8 @@ class Common:
 COMMON: Final = Common()
 COUNT_CHARS_MAX: Final = 9
 """As many digits as anybody counts to here."""
+STDIN: Final = "-"
+"""What stands for standard input where a text or a file is given."""
 Flag = Annotated[bool, Parameter(negative=(), show_default=False)]
 """An option that is there or not."""
 
@@ -50,8 +52,13 @@ def checked(parse: Callable[..., T], token: Token, field: str) -> T:
 
 def read_text(argument: str) -> str:
     """Return the text of an argument, or of standard input for ``-``; bytes that are no text become U+FFFD."""
-    raw = sys.stdin.buffer.read() if argument == "-" else os.fsencode(argument)
+    raw = sys.stdin.buffer.read() if argument == STDIN else os.fsencode(argument)
     return raw.decode(errors="replace")
+
+
+def read_file(name: str) -> bytes:
+    """Return what a file holds, or standard input for ``-``; `OSError` when it can't be read."""
+    return sys.stdin.buffer.read() if name == STDIN else Path(name).read_bytes()
 
 
 def _node(_type: object, tokens: Sequence[Token]) -> NodeId:

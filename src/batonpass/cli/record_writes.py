@@ -11,13 +11,12 @@ from cyclopts import Parameter
 
 from batonpass.cli.context import ask
 from batonpass.cli.exits import UsageError
-from batonpass.cli.options import COMMON, Common, FileArg, Flag
+from batonpass.cli.options import COMMON, STDIN, Common, FileArg, Flag
 from batonpass.cli.premises import NO_PREMISES, Premises
 from batonpass.cli.records import FieldArg, RecordArg
 from batonpass.cli.render import print_json, say
 from batonpass.client import record_calls
 
-STDIN: Final = "-"
 SHOWN: Final = 40
 """How much of a value that can't be read is quoted, in characters."""
 ValueArg = Annotated[str | None, Parameter(allow_leading_hyphen=True)]
