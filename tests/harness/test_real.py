@@ -147,9 +147,7 @@ def test_a_program_that_is_stopped_in_the_middle_of_a_tool_call_leaves_nothing_r
 ) -> None:
     script = Script((Run(live.STUCK),))
 
-    seen = live.drive(
-        name, tmp_path, script, seconds_max=RUN_S_MAX, stop=lambda folder, _model: (folder / "stuck").exists()
-    )
+    seen = live.drive(name, tmp_path, script, seconds_max=RUN_S_MAX, stop=live.is_stuck)
 
     assert seen.was_stopped
     assert seen.leftover == 0

@@ -39,6 +39,9 @@ STUCK: Final = "touch stuck && sleep 600"
 """What it has its agent do where the run is to be stopped in the middle of a tool call."""
 GRACES: Final = Graces(interrupt_s=3.0, terminate_s=2.0, kill_s=5.0)
 
+Stop = Callable[[Path, ModelServer], bool]
+"""Says, of the working directory and the model, whether a try is to be stopped now."""
+
 
 @dataclass(frozen=True, slots=True)
 class Seen:
@@ -69,7 +72,7 @@ def drive(
     script: Script,
     *,
     seconds_max: float,
-    stop: Callable[[Path, ModelServer], bool] | None = None,
+    stop: Stop | None = None,
 ) -> Seen:
     """Return what harness `name` does with `script`, in `folder`, which must be empty.
 
@@ -118,6 +121,11 @@ def drive(
             stderr=stderr.decode(errors="replace"),
             seconds=seconds,
         )
+
+
+def is_stuck(folder: Path, _model: ModelServer) -> bool:
+    """Whether the agent is in the middle of `STUCK`; a `Stop`."""
+    return (folder / "stuck").exists()
 
 
 def _start(command: Command, wish: Wish, environ: Mapping[str, str]) -> proc.Child:

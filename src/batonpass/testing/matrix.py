@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from batonpass.testing import agents, live
-from batonpass.testing.live import Seen
+from batonpass.testing.live import Seen, Stop
 from batonpass.testing.model.script import Fault, Run, Say
 from batonpass.testing.modelserver import ModelServer, Script
 from batonpass.worker.harness.base import Trouble
@@ -35,8 +35,6 @@ HANG_S: Final = 5.0
 SAID_CHARS_MAX: Final = 110
 DONE: Final = "It is made; nothing else was touched."
 TURNS: Final = (Run(live.WORK), Say(DONE))
-
-Stop = Callable[[Path, ModelServer], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +79,6 @@ def _after_hanging() -> Stop:
     return stop
 
 
-def _in_a_tool_call() -> Stop:
-    return lambda folder, _model: (folder / "stuck").exists()
-
-
 CASES: Final = (
     Case("good", Script(TURNS)),
     Case("rate limit", Script(TURNS, Fault.RATE_LIMIT), Trouble.RATE_LIMIT),
@@ -92,7 +86,7 @@ CASES: Final = (
     Case("no credit", Script(TURNS, Fault.NO_CREDIT), Trouble.CREDIT),
     Case("server error", Script(TURNS, Fault.SERVER_ERROR), Trouble.OVERLOADED),
     Case("hang", Script(TURNS, Fault.HANG_BEFORE), stop=_after_hanging),
-    Case("kill", Script((Run(live.STUCK),)), stop=_in_a_tool_call),
+    Case("kill", Script((Run(live.STUCK),)), stop=lambda: live.is_stuck),
 )
 
 
