@@ -32,7 +32,7 @@ from typing import Final, Literal
 from batonpass.core.errors import Invalid
 from batonpass.worker.errors import LaunchRefused
 from batonpass.worker.harness.base import Command, Failure, Heard, Reader, Wish
-from batonpass.worker.harness.events import Event, event_of
+from batonpass.worker.harness.events import Event, as_text, event_of
 from batonpass.worker.harness.failures import failure_of, judged
 
 ARGS_MAX: Final = 200
@@ -60,8 +60,7 @@ class Place:
         value: object = event
         for step in self.steps:
             value = _at(value, step)
-        # JSON can spell half of a character, which no file takes.
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if isinstance(value, str) else None
+        return as_text(value)
 
 
 Report = Literal["lastText", "file"] | Place

@@ -77,7 +77,11 @@ def objects_at(event: Event, *place: str) -> tuple[Event, ...]:
 
 def text_at(event: Event, *place: str) -> str | None:
     """Return the text at `place`, None when there is none."""
-    value = value_at(event, *place)
+    return as_text(value_at(event, *place))
+
+
+def as_text(value: object) -> str | None:
+    """Return `value` fit to be stored where it is a text, None where it is none."""
     return _SURROGATE.sub("\ufffd", value) if isinstance(value, str) else None
 
 
