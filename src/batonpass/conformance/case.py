@@ -1,7 +1,8 @@
 """Cases: functions that try something on a server and assert what must come out, each marked with its requirements.
 
 A case takes `world`, a corner of the server that is its alone; whatever else it
-names is a value of its `each`, or a part that its module makes from the world.
+names is a value of its `each`, or a part that the module's function of that
+name makes from the world.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from batonpass.conformance.world import World
 Function = TypeVar("Function", bound=Callable[..., Any])
 _NAMES: Final = "__requirements__"
 _EACH: Final = "__each__"
-_PART: Final = "__part__"
 
 
 @dataclass(frozen=True)
@@ -63,12 +63,6 @@ def each(name: str, values: Sequence[object]) -> Callable[[Function], Function]:
         return function
 
     return mark
-
-
-def part(function: Function) -> Function:
-    """Mark what makes a part of a case from its world; a case that names it is given one."""
-    setattr(function, _PART, True)
-    return function
 
 
 @cache

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from threading import Barrier
 from typing import Any, Final
 
-from batonpass.conformance.case import part, requirement
+from batonpass.conformance.case import requirement
 from batonpass.conformance.client import Answer, Client
 from batonpass.conformance.world import World, done
 
@@ -67,7 +67,6 @@ class Incident:
         return entries
 
 
-@part
 def incident(world: World) -> Incident:
     return Incident(world)
 

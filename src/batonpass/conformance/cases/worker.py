@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from batonpass.conformance.case import part, requirement
+from batonpass.conformance.case import requirement
 from batonpass.conformance.reference import Run, Worker
 from batonpass.conformance.world import TTL, World, done
 
 
-@part
 def worker(world: World) -> Worker:
     return Worker(world.agent, project=world.project)
 
