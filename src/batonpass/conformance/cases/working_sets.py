@@ -25,6 +25,16 @@ def release(who: Client, **body: object) -> Any:  # noqa: ANN401 — JSON
     return done(who.post("/v1/queue/release", body))
 
 
+def live_lapsed_and_taken(world: World) -> tuple[str, str, str]:
+    """Return three nodes that the agent claimed: one is extended, one has lapsed, one a rival has taken since."""
+    live, lapsed, taken = world.node(), world.node(), world.node()
+    claim(world.agent, live, lapsed, taken)
+    done(world.agent.post(f"/v1/nodes/{live}/extend", {"ms": 2 * HOUR_MS}))
+    world.passes(TTL)
+    claim(world.rival, taken)
+    return live, lapsed, taken
+
+
 # --- claim ------------------------------------------------------------------------------------------------------------
 
 
@@ -118,11 +128,7 @@ def a_heartbeat_without_ids_renews_all_that_the_caller_holds(world: World) -> No
 
 @requirement("set-renew-never-reclaims")
 def a_heartbeat_without_ids_never_takes_back_what_lapsed(world: World) -> None:
-    kept, lapsed, taken = world.node(), world.node(), world.node()
-    claim(world.agent, kept, lapsed, taken)
-    done(world.agent.post(f"/v1/nodes/{kept}/extend", {"ms": 2 * HOUR_MS}))
-    world.passes(TTL)
-    claim(world.rival, taken)
+    kept, lapsed, taken = live_lapsed_and_taken(world)
 
     body = renew(world.agent)
 
@@ -160,11 +166,7 @@ def a_heartbeat_leaves_reservations_parked_and_counts_them(world: World) -> None
 
 @requirement("set-renew-ids", "set-renew-reclaims")
 def a_heartbeat_with_ids_takes_back_what_lapsed_and_says_which(world: World) -> None:
-    live, lapsed, taken = world.node(), world.node(), world.node()
-    claim(world.agent, live, lapsed, taken)
-    done(world.agent.post(f"/v1/nodes/{live}/extend", {"ms": 2 * HOUR_MS}))
-    world.passes(TTL)
-    claim(world.rival, taken)
+    live, lapsed, taken = live_lapsed_and_taken(world)
 
     body = renew(world.agent, ids=[live, lapsed, taken])
 
