@@ -19,7 +19,8 @@ from batonpass.core.identity import Agent, Principal
 from batonpass.core.ids import AgentId, Instant, NodeId, PersonId
 from batonpass.core.tokens import may_manage, may_manage_runs
 from batonpass.server.services.change import Caller, Replayed, change
-from batonpass.store import capabilities, identity, nodes, tombstones
+from batonpass.server.services.tokens import require_agent
+from batonpass.store import capabilities, nodes, tombstones
 from batonpass.store.base import Reader, Store, as_json, retried
 from batonpass.store.capabilities import Published
 from batonpass.wire import capabilities as wire
@@ -56,7 +57,7 @@ class Fleet:
         async with change(self._store, caller, onto=frozenset()) as made:
             if made.replayed is not None:
                 return made.replayed
-            agent = await _agent(made.tx, agent_id)
+            agent = await require_agent(made.tx, agent_id)
             _require(may_manage_runs(agent, caller.principal), agent)
             before = await capabilities.lock(made.tx, agent.id)
             principal = caller.principal
@@ -68,7 +69,7 @@ class Fleet:
     async def published(self, principal: Principal, agent_id: AgentId) -> Published:
         """Return what was published of an agent's machine, to its owner, itself or an admin; else `NotFound`."""
         async with self._store.read() as tx:
-            agent = await _agent(tx, agent_id)
+            agent = await require_agent(tx, agent_id)
             _require(may_manage(agent, principal) or principal.id == agent.id, agent)
             found = await capabilities.get(tx, agent.id)
         if found is None:
@@ -81,7 +82,7 @@ class Fleet:
         async with change(self._store, caller, onto=frozenset()) as made:
             if made.replayed is not None:
                 return made.replayed
-            agent = await _agent(made.tx, agent_id)
+            agent = await require_agent(made.tx, agent_id)
             _require(may_manage_runs(agent, caller.principal), agent)
             seen = await capabilities.beat(made.tx, agent.id, now=made.now)
             if seen is None:
@@ -123,13 +124,6 @@ def reply_of(
 
 def _verdict(published: Published, profile: Profile) -> Verdict:
     return satisfies(parse_capabilities(msgspec.json.decode(published.document)).merged(), profile)
-
-
-async def _agent(tx: Reader, agent_id: AgentId) -> Agent:
-    agent = await identity.get_agent(tx, agent_id)
-    if agent is None:
-        raise NotFound(f"there is no agent {agent_id}; `POST /v1/agents` makes one")
-    return agent
 
 
 def _require(allowed: bool, agent: Agent) -> None:  # noqa: FBT001 — the one thing it is about

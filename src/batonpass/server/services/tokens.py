@@ -344,11 +344,17 @@ async def require_person(tx: Reader, person: PersonId) -> Person:
     return found
 
 
+async def require_agent(tx: Reader, agent_id: AgentId) -> Agent:
+    """Return the agent, or raise `NotFound`."""
+    found = await identity.get_agent(tx, agent_id)
+    if found is None:
+        raise NotFound(f"there is no agent {agent_id}; `POST /v1/agents` makes one")
+    return found
+
+
 async def _require_managed(tx: Reader, agent_id: AgentId, principal: Principal, *, runs: bool) -> Agent:
     """Return the agent, or raise `NotFound`, or `Forbidden` for whoever may not see to its tokens (its `runs`')."""
-    agent = await identity.get_agent(tx, agent_id)
-    if agent is None:
-        raise NotFound(f"there is no agent {agent_id}; `POST /v1/agents` makes one")
+    agent = await require_agent(tx, agent_id)
     if not (may_manage(agent, principal) or (runs and may_manage_runs(agent, principal))):
         raise Forbidden(f"{agent.id} is {agent.owner}'s; its tokens are for its owner or an admin to mint, see and end")
     return agent
