@@ -10,7 +10,6 @@ from batonpass.worker.errors import WorkerError
 from batonpass.worker.loop import look
 from batonpass.worker.pace import disk_full
 from batonpass.worker.select import Choice
-from batonpass.worker.shift import words
 from batonpass.worker.worker import Worker
 
 
@@ -50,7 +49,7 @@ class Outlook:
 
 def unknown(error: Exception) -> Outlook:
     """Return the outlook where something is in the way of knowing."""
-    return Outlook(None, words(error))
+    return Outlook(None, str(error))
 
 
 def outlook(worker: Worker) -> Outlook:
@@ -60,5 +59,5 @@ def outlook(worker: Worker) -> Outlook:
         launch.survey(worker.order, worker.settings)
         choice = look(worker, launch.require_agent(worker.graph.caller()))
     except (BatonError, WorkerError, OSError) as error:
-        return Outlook(None, words(error), held_back)
+        return Outlook(None, str(error), held_back)
     return Outlook(choice, held_back=held_back)

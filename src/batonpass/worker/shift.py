@@ -182,7 +182,7 @@ class Shift:
         try:
             self.records.extend(reap(self.worker))
         except (BatonError, WorkerError, OSError) as error:
-            self.worker.say(f"what was left could not be looked at: {words(error)}")
+            self.worker.say(f"what was left could not be looked at: {error}")
         self._adopt()
 
     def _adopt(self) -> None:
@@ -321,7 +321,7 @@ class Shift:
     def _away(self, error: Exception) -> None:
         """Leave the server alone for a while that doubles."""
         self._misses += 1
-        self.why = f"unknown because {words(error)}"
+        self.why = f"unknown because {error}"
         self.next_look_s = self.worker.clock() + self.pace.backoff_s(self._misses)
         if self._said != [self.why]:
             self.worker.say(f"what there is to take is {self.why}")
@@ -331,7 +331,7 @@ class Shift:
         """Take nothing more, for nothing that passes by itself is in the way."""
         self.error = error
         if self.slots or self.adopted:
-            self.worker.say(f"takes nothing more: {words(error)}")
+            self.worker.say(f"takes nothing more: {error}")
 
     def _pause_s(self) -> float:
         now_s = self.worker.clock()
@@ -373,7 +373,7 @@ class Shift:
     def stop_reason(self) -> str:
         """Why it is over, once it is."""
         if self.error is not None:
-            return words(self.error)
+            return str(self.error)
         if self.worker.leaving.is_set():
             return "the terminal went away"
         if self.worker.interrupted.is_set():
@@ -403,8 +403,3 @@ def once(worker: Worker) -> RunRecord | None:
         worker.say("told to stop: nothing is taken")
         raise KeyboardInterrupt
     return shift.own[-1] if shift.own else None
-
-
-def words(error: Exception) -> str:
-    """Return what an error says to a person."""
-    return error.message if isinstance(error, BatonError | WorkerError) else str(error)

@@ -280,13 +280,12 @@ def begin(
 
 def note_failure(run: HeldRun, error: Exception, *, released: bool, now: datetime) -> RunRecord:
     """Record that the launch came to nothing; there is no outcome to read, so the run is settled by that."""
-    message = error.message if isinstance(error, BatonError | WorkerError) else str(error)
     return run.change(
         run.read(),
         state=State.FAILED_LAUNCH,
         finished_at=timestamp(now),
         termination_class=Ended.LAUNCH,
-        termination_reason=message,
+        termination_reason=str(error),
         terminal_state=Terminal.FAILED,
         terminal_enforced=False,
         terminal_note="the run was not started",
