@@ -50,31 +50,24 @@ class Scenario:
 # --- pools ------------------------------------------------------------------------------------------------------------
 
 
-def ready(world: World, kind: str = "task", *, prefix: str | None = None, **keys: object) -> str:
-    """File an item that a person has marked for agents, and return its id."""
-    node = world.node(kind, prefix=prefix, **keys)
-    done(world.ann.post(f"/v1/nodes/{node}/readiness", {"readiness": "agent"}))
-    return node
-
-
 def one(world: World) -> Pool:
     """Return a pool of one item."""
-    return {"target": ready(world)}
+    return {"target": world.ready()}
 
 
 def two(world: World) -> Pool:
     """Return a pool whose better item a rival is about to take."""
-    return {"taken": ready(world, priority="p1"), "target": ready(world)}
+    return {"taken": world.ready(priority="p1"), "target": world.ready()}
 
 
 def beside_a_persons(world: World) -> Pool:
     """Return a pool whose best item carries the stamp and is a person's all the same."""
-    return {"human": ready(world, priority="p1", requires=["human"]), "target": ready(world)}
+    return {"human": world.ready(priority="p1", requires=["human"]), "target": world.ready()}
 
 
 def unjudgeable(world: World) -> Pool:
     """Return a pool of one item that is closed by a status, not by an edge."""
-    return {"target": ready(world, "finding", prefix="find")}
+    return {"target": world.ready("finding", prefix="find")}
 
 
 # --- what goes wrong --------------------------------------------------------------------------------------------------

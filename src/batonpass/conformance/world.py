@@ -80,6 +80,12 @@ class World:
         assert all(result["ok"] for result in done(answer)["results"]), answer
         return node
 
+    def ready(self, kind: str = "task", *, prefix: str | None = None, **keys: object) -> str:
+        """File an item that a person has marked for agents, and return its id."""
+        node = self.node(kind, prefix=prefix, **keys)
+        done(self.ann.post(f"/v1/nodes/{node}/readiness", {"readiness": "agent"}))
+        return node
+
     def resolver(self, node: str, **keys: object) -> str:
         """File an artifact that resolves `node`, and return its id."""
         return self.node("artifact", prefix="art", edges=[{"type": "resolves", "to": node}], **keys)

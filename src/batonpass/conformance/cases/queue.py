@@ -51,10 +51,9 @@ def an_item_of_no_project_says_so(world: World) -> None:
 
 @requirement("queue-readiness")
 def an_item_says_whom_it_is_meant_for_and_nothing_when_nobody_has_said(world: World) -> None:
-    ready, human, untriaged = world.node(), world.node(requires=["human"]), world.node()
+    ready, human, untriaged = world.ready(), world.node(requires=["human"]), world.node()
     routed = world.node(edges=[{"type": "assigned", "to": world.ids["agent"]}])
     theirs = world.node(edges=[{"type": "assigned", "to": world.ids["ann"]}])
-    done(world.ann.post(f"/v1/nodes/{ready}/readiness", {"readiness": "agent"}))
 
     items = {each["id"]: each for each in world.page(world.agent)["items"]}
 
@@ -68,8 +67,7 @@ def an_item_says_whom_it_is_meant_for_and_nothing_when_nobody_has_said(world: Wo
 
 @requirement("queue-human-wins")
 def a_person_is_needed_whatever_the_stamp_says(world: World) -> None:
-    node = world.node(requires="human")
-    done(world.ann.post(f"/v1/nodes/{node}/readiness", {"readiness": "agent"}))
+    node = world.ready(requires="human")
 
     assert item(world, node)["readiness"] == "human"
 
@@ -130,9 +128,8 @@ def what_is_resolved_retired_superseded_or_asleep_is_not_in_the_queue(world: Wor
 
 @requirement("queue-filters")
 def a_page_may_be_of_some_types_and_one_readiness(world: World) -> None:
-    task, issue = world.node(), world.node("issue")
+    task, issue = world.node(), world.ready("issue")
     finding = world.node("finding", prefix="find")
-    done(world.ann.post(f"/v1/nodes/{issue}/readiness", {"readiness": "agent"}))
 
     assert sorted(world.queued(world.agent, type="task,issue")) == sorted([task, issue])
     assert sorted(world.queued(world.agent, exclude_type="finding")) == sorted([task, issue])
@@ -166,8 +163,7 @@ def pages_go_on_where_the_last_one_ended_and_a_limit_is_clamped(world: World) ->
 
 @requirement("queue-stamps")
 def a_claimed_item_keeps_its_stamp_and_is_offered_to_nobody_else_meanwhile(world: World) -> None:
-    node = world.node()
-    done(world.ann.post(f"/v1/nodes/{node}/readiness", {"readiness": "agent"}))
+    node = world.ready()
     done(world.agent.post(f"/v1/nodes/{node}/claim"))
     assert world.queued(world.rival) == []
 

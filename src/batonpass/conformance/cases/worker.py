@@ -11,13 +11,6 @@ def worker(world: World) -> Worker:
     return Worker(world.agent, project=world.project)
 
 
-def ready(world: World, *, priority: str | None = None) -> str:
-    """File an item that a person has marked for agents."""
-    node = world.node(priority=priority)
-    done(world.ann.post(f"/v1/nodes/{node}/readiness", {"readiness": "agent"}))
-    return node
-
-
 def is_held(world: World, node: str) -> bool:
     return world.rival.post(f"/v1/nodes/{node}/claim").status == 409
 
@@ -26,8 +19,8 @@ def is_held(world: World, node: str) -> bool:
 def a_worker_takes_the_best_item_that_is_meant_for_agents(world: World, worker: Worker) -> None:
     world.node(priority="p1", requires=["human"])
     world.node(priority="p1")
-    ready(world)
-    best = ready(world, priority="p2")
+    world.ready()
+    best = world.ready(priority="p2")
 
     assert worker.claim_next() == best
     assert world.read(best)["lease"]["by"] == world.ids["agent"]
@@ -35,7 +28,7 @@ def a_worker_takes_the_best_item_that_is_meant_for_agents(world: World, worker: 
 
 @requirement("worker-race")
 def a_worker_whom_another_was_faster_than_takes_the_next(world: World, worker: Worker) -> None:
-    first, second = ready(world, priority="p1"), ready(world)
+    first, second = world.ready(priority="p1"), world.ready()
     rival = Worker(world.rival, project=world.project)
 
     assert [rival.claim_next(), worker.claim_next(), worker.claim(first)] == [first, second, False]
@@ -43,7 +36,7 @@ def a_worker_whom_another_was_faster_than_takes_the_next(world: World, worker: W
 
 @requirement("worker-resolved")
 def a_run_is_resolved_when_the_graph_says_so_whatever_it_says_itself(world: World, worker: Worker) -> None:
-    node = ready(world)
+    node = world.ready()
     assert worker.claim(node)
 
     def agent(_: str) -> tuple[str, int]:
@@ -60,7 +53,7 @@ def a_run_is_resolved_when_the_graph_says_so_whatever_it_says_itself(world: Worl
 def a_run_that_only_says_it_is_done_is_reported_and_the_item_goes_back_with_the_report(
     world: World, worker: Worker
 ) -> None:
-    node = ready(world)
+    node = world.ready()
     assert worker.claim(node)
 
     run = worker.work(node, lambda _: ("All done, tests pass, resolved.", 0), world.name("r"))
@@ -76,7 +69,7 @@ def a_run_that_only_says_it_is_done_is_reported_and_the_item_goes_back_with_the_
 
 @requirement("worker-report-idempotent")
 def a_report_that_is_filed_twice_is_there_once(world: World, worker: Worker) -> None:
-    node, run = ready(world), world.name("r")
+    node, run = world.ready(), world.name("r")
     assert worker.claim(node)
 
     first, again = worker.settle(node, "Half of it.", run), worker.settle(node, "Half of it.", run)
@@ -87,7 +80,7 @@ def a_report_that_is_filed_twice_is_there_once(world: World, worker: Worker) -> 
 
 @requirement("worker-declined")
 def a_decline_is_filed_as_a_finding_and_takes_the_stamp_away(world: World, worker: Worker) -> None:
-    node = ready(world)
+    node = world.ready()
     assert worker.claim(node)
 
     run = worker.work(node, lambda _: ("DECLINED: it is done already\n\nSee the log.", 0), world.name("r"))
@@ -117,7 +110,7 @@ def a_target_that_is_closed_by_a_status_is_reported_unverified_and_its_lease_lef
 
 @requirement("worker-refused")
 def a_report_that_is_refused_leaves_the_lease_held(world: World, worker: Worker) -> None:
-    node, run = ready(world), world.name("r")
+    node, run = world.ready(), world.name("r")
     assert worker.claim(node)
     reader = done(world.ann.post(f"/v1/agents/{world.ids['agent']}/token", {"scope": "read"}))["token"]
 
@@ -129,7 +122,7 @@ def a_report_that_is_refused_leaves_the_lease_held(world: World, worker: Worker)
 
 @requirement("worker-failed")
 def a_run_that_left_nothing_has_failed_and_gives_its_item_back(world: World, worker: Worker) -> None:
-    node = ready(world)
+    node = world.ready()
     assert worker.claim(node)
 
     run = worker.work(node, lambda _: ("  \n", 0), world.name("r"))
@@ -140,7 +133,7 @@ def a_run_that_left_nothing_has_failed_and_gives_its_item_back(world: World, wor
 
 @requirement("worker-beat", "worker-crash")
 def a_worker_that_beats_keeps_its_item_and_one_that_died_needs_to_do_nothing(world: World, worker: Worker) -> None:
-    kept = ready(world)
+    kept = world.ready()
     assert worker.claim(kept)
     for _ in range(3):
         world.passes(TTL / 2)
