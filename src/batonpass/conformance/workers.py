@@ -11,7 +11,7 @@ import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,7 +30,6 @@ JSON: Final = {"Content-Type": "application/json"}
 class Job:
     """One start of the worker. `control` is where the work asks what to do; the program in `environ` does so itself."""
 
-    scenario: Scenario
     environ: Mapping[str, str]
     control: str
     folder: Path
@@ -65,7 +64,7 @@ def grade_worker(
     return [grade(line, seen) for line in lines]
 
 
-def put_through(scenario: Scenario, world: World, launch: Launch, *, nonces: frozenset[str] = frozenset()) -> Seen:
+def put_through(scenario: Scenario, world: World, launch: Launch, *, nonces: frozenset[str]) -> Seen:
     """Run the worker in one scenario, in a corner of its own, and return what was seen."""
     pool = scenario.pool(world)
     record = Record(_whose(world))
@@ -85,7 +84,7 @@ def put_through(scenario: Scenario, world: World, launch: Launch, *, nonces: fro
             "BATON_CONFORMANCE_SCENARIO": scenario.id,
             "BATON_CONFORMANCE_PERSON_TOKEN": world.ann.token or "",
         }
-        ended = launch(Job(scenario, environ, control, Path(folder)))
+        ended = launch(Job(environ, control, Path(folder)))
     return _seen(stage, record.exchanges(), nonces=nonces, ended=ended)
 
 
@@ -149,8 +148,7 @@ def _seen(stage: _Stage, exchanges: tuple[Exchange, ...], *, nonces: frozenset[s
     seen = Seen(stage.scenario, stage.world.project, stage.pool, exchanges, {}, (), nonces, ended)
     filed = {filing.id for filing in seen.filings if filing.id is not None}
     there = tuple(sorted(node for node in filed if stage.world.admin.get(f"/v1/nodes/{node}").ok))
-    after = stage.world.read(seen.target)
-    return Seen(stage.scenario, stage.world.project, stage.pool, exchanges, after, there, nonces, ended)
+    return replace(seen, after=stage.world.read(seen.target), reports=there)
 
 
 def _whose(world: World) -> dict[str, str]:
