@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import subprocess
 import sys
 from pathlib import Path
@@ -12,8 +11,8 @@ from typing import Final
 from batonpass.cli.exits import Exit
 from batonpass.core.outcome import Terminal
 from batonpass.testing.commands import BATON, Baton
+from batonpass.testing.processes import wait_gone
 from batonpass.testing.repos import make_repo, person_environment
-from batonpass.worker.crew import Identity
 from batonpass.worker.journal import Journal
 
 END_S_MAX: Final = 40.0
@@ -80,23 +79,9 @@ def test_without_a_server_a_run_outlives_its_worker_and_its_child_still_reaches_
     assert runner is not None
     assert run.is_held()
     go.write_text("\n")
-    wait_gone(runner)
+    wait_gone(runner.pid, seconds_max=END_S_MAX)
 
     record = run.read()
     assert (record.terminal_state, record.resolved_by) == (Terminal.RESOLVED, "art-done")
     assert record.is_settled
     assert baton.json("queue")["items"] == []
-
-
-def wait_gone(process: Identity) -> None:
-    """Wait until a process that is not our child has ended."""
-    try:
-        handle = os.pidfd_open(process.pid)
-    except ProcessLookupError:
-        return
-    try:
-        poll = select.poll()
-        poll.register(handle, select.POLLIN)
-        assert poll.poll(END_S_MAX * 1000), "the supervisor goes on"
-    finally:
-        os.close(handle)

@@ -1,18 +1,17 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from batonpass.testing.processes import wait_gone
 from batonpass.worker import proc
 from batonpass.worker.crew import MARK, Crew, Exit, Graces, Identity, _marks, identify, is_alive
 from batonpass.worker.errors import NotStarted, TimedOut
@@ -59,17 +58,6 @@ def stray_of(child: Child, folder: Path) -> Identity:
     stray = identify(int((folder / "pid").read_text()))
     assert stray is not None
     return stray
-
-
-def await_end(pid: int) -> None:
-    """Return once the process has ended; fail when it does not."""
-    with suppress(ProcessLookupError):
-        handle = os.pidfd_open(pid)
-        poll = select.poll()
-        poll.register(handle, select.POLLIN)
-        ended = poll.poll(LONG_S * 1000)
-        os.close(handle)
-        assert ended
 
 
 # Starting
@@ -395,7 +383,7 @@ def test_a_short_command_that_is_not_short_is_killed_with_its_group(tmp_path: Pa
     with pytest.raises(TimedOut, match=r"sh did not end within 0.5 s"):
         proc.run(shell("sleep 3600 & echo $! > pid; wait"), cwd=tmp_path, environment=PATH, timeout_s=0.5)
 
-    await_end(int((tmp_path / "pid").read_text()))
+    wait_gone(int((tmp_path / "pid").read_text()), seconds_max=LONG_S)
 
 
 def test_a_short_command_that_is_not_there_is_not_started(tmp_path: Path) -> None:

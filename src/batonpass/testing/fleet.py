@@ -17,14 +17,13 @@ import asyncio
 import json
 import os
 import queue
-import select
 import signal
 import subprocess
 import sys
 import threading
 import zlib
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -37,7 +36,7 @@ from batonpass.server.services.identity import bootstrap
 from batonpass.store.open import open_store
 from batonpass.testing.clock import SharedClock
 from batonpass.testing.points import VARIABLE, environment
-from batonpass.testing.processes import ServerProcess, server_process
+from batonpass.testing.processes import ServerProcess, server_process, wait_gone
 from batonpass.testing.repos import Repo, make_repo, person_environment
 from batonpass.testing.round import BRISK
 from batonpass.worker.app import run_once
@@ -286,15 +285,7 @@ class Fleet:
         """Wait until the supervisors of a project's runs have ended, those of dead workers too."""
         for _, record in self.runs(project):
             assert record.runner is not None
-            with suppress(ProcessLookupError):
-                handle = os.pidfd_open(record.runner.pid)
-                try:
-                    # Its last thread counts: that holds the run's lock as long as any.
-                    poll = select.poll()
-                    poll.register(handle, select.POLLIN)
-                    assert poll.poll(END_S_MAX * 1000), "its supervisor goes on"
-                finally:
-                    os.close(handle)
+            wait_gone(record.runner.pid, seconds_max=END_S_MAX)
 
     def lapse(self) -> None:
         """Let every lease lapse that nobody has renewed by now; for a fleet whose clock is moved by hand."""

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -102,6 +103,18 @@ def server_process(
         if not line:
             raise RuntimeError(f"the server ended with status {process.wait(STOP_S_MAX)} before it listened")
         yield ServerProcess(json.loads(line)["port"], process)
+
+
+def wait_gone(pid: int, *, seconds_max: float) -> None:
+    """Wait until a process that need not be our child has ended with the last of its threads: that holds its locks."""
+    with suppress(ProcessLookupError):
+        handle = os.pidfd_open(pid)
+        try:
+            poll = select.poll()
+            poll.register(handle, select.POLLIN)
+            assert poll.poll(seconds_max * 1000), f"process {pid} goes on"
+        finally:
+            os.close(handle)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
