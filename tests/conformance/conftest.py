@@ -10,11 +10,10 @@ from typing import Final
 import pytest
 
 from batonpass.conformance.world import Server, World, found
-from batonpass.server.services.identity import bootstrap
-from batonpass.store.open import open_store
 from batonpass.testing.clock import SharedClock
 from batonpass.testing.databases import PostgresCluster
 from batonpass.testing.processes import server_process
+from batonpass.testing.server import first_token
 
 _serial: Final = itertools.count(1)
 
@@ -33,7 +32,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     else:
         cluster: PostgresCluster = request.getfixturevalue("postgres")
         url = cluster.url(cluster.create_database())
-    token = asyncio.run(_first_token(url, clock))
+    token = asyncio.run(first_token(url, clock=clock))
     with server_process(url, clock=clock) as process:
         yield Server(process.url, token, clock.advance)
 
@@ -42,12 +41,3 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def world(server: Server) -> World:
     """Two people with an agent each, whom no other test has."""
     return found(server, next(_serial))
-
-
-async def _first_token(url: str, clock: SharedClock) -> str:
-    store = await open_store(url, clock=clock)
-    try:
-        _, secret = await bootstrap(store, name="Ada Admin", email="ada@example.org")
-        return secret.reveal()
-    finally:
-        await store.close()

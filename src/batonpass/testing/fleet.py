@@ -32,13 +32,12 @@ from typing import Any, Final
 from batonpass.client.client import Client
 from batonpass.core.ids import AgentId, HolderId, NodeId
 from batonpass.core.queue import Accept
-from batonpass.server.services.identity import bootstrap
-from batonpass.store.open import open_store
 from batonpass.testing.clock import SharedClock
 from batonpass.testing.points import VARIABLE, environment
 from batonpass.testing.processes import ServerProcess, server_process, wait_gone
 from batonpass.testing.repos import Repo, make_repo, person_environment
 from batonpass.testing.round import BRISK
+from batonpass.testing.server import first_token
 from batonpass.worker.app import run_once
 from batonpass.worker.crew import Crew, is_alive, tell
 from batonpass.worker.dispatch import launch
@@ -305,7 +304,7 @@ class Fleet:
 @contextmanager
 def fleet(url: str, folder: Path, *, clock: SharedClock | None = None) -> Iterator[Fleet]:
     """Serve the empty database at `url` and make a person, an agent and a repository in `folder`."""
-    token = asyncio.run(_first_token(url, clock))
+    token = asyncio.run(first_token(url, clock=clock))
     repo = make_repo(folder / "project", person_environment(folder / "home"))
     with ExitStack() as stack:
         server = stack.enter_context(server_process(url, clock=clock))
@@ -328,12 +327,3 @@ def _end_runs(home: Path) -> None:
 
 def _now() -> datetime:
     return datetime.now(UTC)
-
-
-async def _first_token(url: str, clock: SharedClock | None) -> str:
-    store = await open_store(url, clock=clock)
-    try:
-        _, secret = await bootstrap(store, name="Ada Admin", email="ada@example.org")
-        return secret.reveal()
-    finally:
-        await store.close()

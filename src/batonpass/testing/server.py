@@ -133,6 +133,16 @@ async def in_process_server(
         await store.close()
 
 
+async def first_token(url: str, *, clock: Clock | None = None) -> str:
+    """Make the first person of the empty database at `url`, and return the text of their token."""
+    store = await open_store(url, clock=clock)
+    try:
+        _, secret = await bootstrap(store, name=ADMIN_NAME, email=ADMIN_EMAIL)
+        return secret.reveal()
+    finally:
+        await store.close()
+
+
 # --- as a process of its own -----------------------------------------------------------------------------------------
 
 
