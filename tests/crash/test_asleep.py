@@ -8,10 +8,6 @@ the same.
 
 from __future__ import annotations
 
-import os
-import threading
-import time
-from collections.abc import Callable
 from typing import Final
 
 import pytest
@@ -19,7 +15,7 @@ import pytest
 from batonpass.core.ids import NodeId
 from batonpass.core.outcome import Terminal
 from batonpass.core.runs import State
-from batonpass.testing.fleet import Fleet
+from batonpass.testing.fleet import Fleet, until
 from batonpass.wire.policy import PolicyRequest
 from batonpass.worker import git
 from batonpass.worker.crew import Crew
@@ -38,7 +34,6 @@ HANDED_BACK: Final = frozenset("release.sent released record.settled".split())
 WHERE_IT_MATTERS: Final = "token.minted worktree.added child.started child.exited settle.read report.sent".split()
 TTL_MS: Final = 3_000
 """Short enough to lapse while a test looks on, long enough for a supervisor to start on a busy machine."""
-WAIT_S_MAX: Final = 30.0
 
 
 def slug(kind: str, point: str) -> str:
@@ -105,8 +100,7 @@ def test_h17_a_supervisor_that_slept_while_its_child_worked_goes_on_unless_someb
     project = f"asleep-{rival}".lower()
     box.person.put_policy(project, PolicyRequest(claim_ttl_ms=TTL_MS))
     node = box.add_item(f"task-{project}", project=project)
-    go = box.folder / f"{project}-go"
-    os.mkfifo(go)
+    go = box.fifo(f"{project}-go")
 
     with box.supervised(node, box.order("sh", "-c", f"{REPORT}; cat {go}")) as supervised:
         until(lambda: supervised.run.read().state is State.RUNNING, "the run is on record")
@@ -132,10 +126,3 @@ def test_h17_a_supervisor_that_slept_while_its_child_worked_goes_on_unless_someb
 
 def _is_lapsed(box: Fleet, node: NodeId) -> bool:
     return any(listed.lease.node_id == node for listed in box.person.leases(state="lapsed", limit=100).leases)
-
-
-def until(found: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + WAIT_S_MAX
-    while not found():
-        assert time.monotonic() < deadline, f"{what}: not within {WAIT_S_MAX} s"
-        threading.Event().wait(0.02)

@@ -9,11 +9,9 @@ database.
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Iterable
 from contextlib import suppress
-from pathlib import Path
 from typing import Final
 
 import pytest
@@ -81,12 +79,6 @@ def killed(box: Fleet, node: NodeId, script: str, point: str) -> RunFolder:
 def only_run(box: Fleet, project: str) -> RunRecord:
     ((_, record),) = box.runs(project)
     return record
-
-
-def fifo(box: Fleet, name: str) -> Path:
-    path = box.folder / name
-    os.mkfifo(path)
-    return path
 
 
 @at(SETTLE)
@@ -161,7 +153,7 @@ def test_a_launch_that_died_gives_its_item_back_at_the_next_start(box: Fleet, po
 
 def test_a_run_outlives_its_worker(box: Fleet) -> None:
     node = box.add_item("task-outlives", project="outlives")
-    ready, go = fifo(box, "outlives-ready"), fifo(box, "outlives-go")
+    ready, go = box.fifo("outlives-ready"), box.fifo("outlives-go")
 
     with box.worker("sh", "-c", f"echo > {ready}; read _ < {go}; {REPORT}", project="outlives") as worker:
         ready.read_text()
@@ -179,7 +171,7 @@ def test_a_run_outlives_its_worker(box: Fleet) -> None:
 
 def test_a_run_that_lost_worker_and_supervisor_is_stopped_and_settled_by_the_next_start(box: Fleet) -> None:
     node = box.add_item("task-orphan", project="orphan")
-    ready = fifo(box, "orphan-ready")
+    ready = box.fifo("orphan-ready")
     script = f"{REPORT}; echo > {ready}; exec sleep 3600"
 
     with box.supervised(node, box.order("sh", "-c", script)) as supervised:

@@ -6,9 +6,6 @@ What does not depend on the database is shown on SQLite.
 from __future__ import annotations
 
 import json
-import os
-import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,13 +18,12 @@ from batonpass.core.errors import LeaseLost, NotFound, Unauthorized
 from batonpass.core.ids import NodeId
 from batonpass.core.outcome import Terminal
 from batonpass.core.runs import State
-from batonpass.testing.fleet import SESSION, Fleet, Supervised
+from batonpass.testing.fleet import SESSION, Fleet, Supervised, until
 from batonpass.testing.points import wait_paused
 from batonpass.wire.policy import PolicyRequest
 from batonpass.worker.crew import Crew
 from batonpass.worker.record import Stopped
 
-WAIT_S_MAX: Final = 30.0
 TTL_MS: Final = 3_000
 """Short enough to lapse while a test looks on, long enough for a supervisor to start on a busy machine."""
 SAY: Final = "echo As far as I came. > $BATON_REPORT"
@@ -57,13 +53,6 @@ while True:
 on_sqlite = pytest.mark.parametrize("box", ["sqlite"], indirect=True)
 
 
-def until(found: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + WAIT_S_MAX
-    while not found():
-        assert time.monotonic() < deadline, f"{what}: not within {WAIT_S_MAX} s"
-        threading.Event().wait(0.02)
-
-
 @contextmanager
 def paused_at(box: Fleet, point: str, node: NodeId, *command: str) -> Iterator[tuple[Supervised, Callable[[], None]]]:
     """Run a supervisor up to `point`; the block gets it, and what lets it go on and waits for its end."""
@@ -76,12 +65,6 @@ def paused_at(box: Fleet, point: str, node: NodeId, *command: str) -> Iterator[t
             supervised.ended()
 
         yield supervised, go_on
-
-
-def fifo(box: Fleet, name: str) -> Path:
-    path = box.folder / name
-    os.mkfifo(path)
-    return path
 
 
 def resolver(target: NodeId, node: str) -> dict[str, object]:
@@ -196,7 +179,7 @@ def at_work(box: Fleet, project: str) -> Iterator[tuple[Supervised, NodeId, Call
     """Run a supervisor whose child reports and waits; yield it, the item, and what lets the child end."""
     box.person.put_policy(project, PolicyRequest(claim_ttl_ms=TTL_MS))
     node = box.add_item(f"task-{project}", project=project)
-    ready, go = fifo(box, f"{project}-ready"), fifo(box, f"{project}-go")
+    ready, go = box.fifo(f"{project}-ready"), box.fifo(f"{project}-go")
     with box.supervised(node, box.order("sh", "-c", f"{SAY}; echo > {ready}; cat {go}")) as supervised:
         ready.read_text()
         yield supervised, node, lambda: _write(go)

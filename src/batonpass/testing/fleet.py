@@ -21,8 +21,9 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -61,6 +62,8 @@ LAPSE: Final = timedelta(hours=1)
 """Longer than any lease of a task that nobody renews."""
 END_S_MAX: Final = 40.0
 """How long a test waits for a worker to end by itself."""
+WAIT_S_MAX: Final = 30.0
+"""How long a test waits for what shows a worker at work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,6 +294,12 @@ class Fleet:
         assert self.clock is not None, "its clock moves by itself"
         self.clock.advance(LAPSE)
 
+    def fifo(self, name: str) -> Path:
+        """Make a named pipe in the fleet's folder, for a child to be heard or let go by, and return it."""
+        path = self.folder / name
+        os.mkfifo(path)
+        return path
+
     def is_leased(self, node: NodeId) -> bool:
         """Whether somebody holds the node, in force or lapsed."""
         return self.person.node(node).lease is not None
@@ -314,6 +323,14 @@ def fleet(url: str, folder: Path, *, clock: SharedClock | None = None) -> Iterat
         agent = stack.enter_context(Client(server.url, agent_token))
         stack.callback(_end_runs, folder / "baton")
         yield Fleet(server, person, agent, agent_id, agent_token, repo, folder, clock)
+
+
+def until(found: Callable[[], bool], what: str) -> None:
+    """Look again and again until `found`, which is `what` is waited for; it is there in `WAIT_S_MAX` or never."""
+    deadline = time.monotonic() + WAIT_S_MAX
+    while not found():
+        assert time.monotonic() < deadline, f"{what}: not within {WAIT_S_MAX} s"
+        threading.Event().wait(0.02)
 
 
 def _end_runs(home: Path) -> None:
