@@ -10,18 +10,15 @@ from __future__ import annotations
 import re
 import signal
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import pytest
+from tests.harness.test_adapters import DONE, HARNESSES, STREAMS, hear
 
 from batonpass.worker.harness import registry
 from batonpass.worker.harness.base import Failure, Heard, Trouble
 
-STREAMS: Final = Path(__file__).parent / "streams"
-HARNESSES: Final = ("claude-code", "codex", "opencode", "copilot", "gemini")
 RECORDED: Final = sorted(path.name.removesuffix(".meta.json") for path in STREAMS.glob("*.meta.json"))
-DONE: Final = "DONE: wrote out.txt and committed it."
 REFUSED: Final = {
     "s429": Trouble.RATE_LIMIT,
     "late429": Trouble.RATE_LIMIT,
@@ -61,14 +58,12 @@ class Recorded:
 def read(name: str) -> Recorded:
     harness = next(each for each in HARNESSES if name.startswith(f"{each}-"))
     adapter = registry.harness(harness)
-    reader = adapter.reader()
-    for line in content(f"{name}.jsonl").split(b"\n"):
-        reader.line(line)
+    heard = hear(harness, content(f"{name}.jsonl"))
     # A negative code is the number of the signal that ended it.
     (told,) = re.findall(r'"rc": (-?\d+)', (STREAMS / f"{name}.meta.json").read_text())
     code, number = (int(told), None) if int(told) >= 0 else (None, signal.Signals(-int(told)).name)
-    failure = adapter.judge(reader.heard(), code=code, signal=number, stderr=content(f"{name}.stderr"))
-    return Recorded(harness, name.removeprefix(f"{harness}-"), reader.heard(), failure)
+    failure = adapter.judge(heard, code=code, signal=number, stderr=content(f"{name}.stderr"))
+    return Recorded(harness, name.removeprefix(f"{harness}-"), heard, failure)
 
 
 def content(name: str) -> bytes:
@@ -121,12 +116,9 @@ def test_every_program_was_recorded_in_the_same_scenarios() -> None:
 
 
 def test_a_program_that_calls_being_stopped_a_success_is_not_believed() -> None:
-    adapter = registry.harness("copilot")
-    reader = adapter.reader()
-    for line in (b'{"type":"abort","data":{"reason":"user_initiated"}}', b'{"type":"result","exitCode":0}'):
-        reader.line(line)
+    heard = hear("copilot", b'{"type":"abort","data":{"reason":"user_initiated"}}\n{"type":"result","exitCode":0}')
 
-    failure = adapter.judge(reader.heard(), code=0, signal=None, stderr=b"")
+    failure = registry.harness("copilot").judge(heard, code=0, signal=None, stderr=b"")
 
     assert failure is not None
     assert "stopped" in failure.message
