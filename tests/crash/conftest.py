@@ -12,6 +12,11 @@ from batonpass.testing.databases import PostgresCluster
 from batonpass.testing.fleet import Fleet, fleet
 
 
+def slug(kind: str, point: str) -> str:
+    """Return a project's name for one test of one point."""
+    return f"{kind}-{point.translate(str.maketrans('._', '--'))}"
+
+
 @contextmanager
 def _fleet_over(
     kind: str, request: pytest.FixtureRequest, factory: pytest.TempPathFactory, *, by_hand: bool

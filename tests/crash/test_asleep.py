@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 import pytest
+from tests.crash.conftest import slug
 
 from batonpass.core.ids import NodeId
 from batonpass.core.outcome import Terminal
@@ -34,11 +35,6 @@ HANDED_BACK: Final = frozenset("release.sent released record.settled".split())
 WHERE_IT_MATTERS: Final = "token.minted worktree.added child.started child.exited settle.read report.sent".split()
 TTL_MS: Final = 3_000
 """Short enough to lapse while a test looks on, long enough for a supervisor to start on a busy machine."""
-
-
-def slug(kind: str, point: str) -> str:
-    """Return a project's name for one test of one point."""
-    return f"{kind}-{point.translate(str.maketrans('._', '--'))}"
 
 
 @pytest.mark.parametrize(

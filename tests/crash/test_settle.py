@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import Final
 
 import pytest
+from tests.crash.conftest import slug
 
 from batonpass.core.ids import NodeId
 from batonpass.core.outcome import Terminal
@@ -57,11 +58,6 @@ def at(points: Iterable[str]) -> pytest.MarkDecorator:
     cases = [("sqlite", point) for point in points]
     cases += [("postgres", point) for point in points if point in BETWEEN_WRITES]
     return pytest.mark.parametrize("box, point", cases, indirect=["box"])
-
-
-def slug(kind: str, point: str) -> str:
-    """Return a project's name for one test of one point."""
-    return f"{kind}-{point.translate(str.maketrans('._', '--'))}"
 
 
 def killed(box: Fleet, node: NodeId, script: str, point: str) -> RunFolder:
