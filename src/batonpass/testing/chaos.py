@@ -19,15 +19,14 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
-from signal import SIGKILL, SIGTERM, Signals
+from signal import SIGKILL, SIGTERM
 from typing import Any, Final, Self
 
 from batonpass.testing.fleet import END_S_MAX, Fleet
-from batonpass.worker.crew import Crew, Identity, is_alive, tell
+from batonpass.worker.crew import Identity, is_alive, tell
 from batonpass.worker.journal import Journal
 from batonpass.worker.record import RunRecord
 
@@ -140,10 +139,7 @@ class Mill:
         for worker in self.workers:
             worker.kill()
             worker.wait(END_S_MAX)
-        for record in self._living():
-            for identity in filter(None, [record.runner]):
-                tell(identity, SIGKILL)
-            Crew(record.run_id, child=record.child).stop(self.fleet.settings.graces)
+        self.fleet.end_runs()
 
     @property
     def _program(self) -> Path:
@@ -172,8 +168,7 @@ class Mill:
             worker.wait(END_S_MAX)
         for record in self._living():
             if record.runner is not None:
-                with suppress(ProcessLookupError):
-                    tell(record.runner, Signals.SIGTERM)
+                tell(record.runner, SIGTERM)
         deadline = time.monotonic() + END_S_MAX
         while self._supervised() and time.monotonic() < deadline:
             time.sleep(0.1)
@@ -237,8 +232,7 @@ class Mill:
         return found
 
     def _living(self) -> Sequence[RunRecord]:
-        found = [run.readable() for run in Journal(self.home).unsettled()]
-        return [record for record in found if record is not None]
+        return [record for record in self.records() if not record.is_settled]
 
     def _supervised(self) -> bool:
         return any(self._of(record, "supervisor") for record in self._living())

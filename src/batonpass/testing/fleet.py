@@ -40,7 +40,7 @@ from batonpass.testing.repos import Repo, make_repo, person_environment
 from batonpass.testing.round import BRISK
 from batonpass.testing.server import first_token
 from batonpass.worker.app import run_once
-from batonpass.worker.crew import Crew, is_alive, tell
+from batonpass.worker.crew import Crew, tell
 from batonpass.worker.dispatch import launch
 from batonpass.worker.dispatch.handover import ByProcess, SupervisorProcess
 from batonpass.worker.dispatch.launch import Errand, Launcher, Order
@@ -283,6 +283,15 @@ class Fleet:
         folders = Journal(home or self.folder / "baton").runs()
         return [(run, record) for run in folders if (record := run.read()).project == project]
 
+    def end_runs(self) -> None:
+        """End what a test has left, as kill -9 does: supervisors outlive whoever started them."""
+        for _, record in Journal(self.settings.home).records():
+            if record.is_settled:
+                continue
+            if record.runner is not None:
+                tell(record.runner, signal.SIGKILL)
+            Crew(record.run_id, child=record.child).stop(BRISK)
+
     def wait_overseen(self, project: str) -> None:
         """Wait until the supervisors of a project's runs have ended, those of dead workers too."""
         for _, record in self.runs(project):
@@ -321,8 +330,9 @@ def fleet(url: str, folder: Path, *, clock: SharedClock | None = None) -> Iterat
         agent_id = AgentId(HolderId(person.add_agent(label="mill").id))
         agent_token = person.mint_standing_token(agent_id, label="fleet").token
         agent = stack.enter_context(Client(server.url, agent_token))
-        stack.callback(_end_runs, folder / "baton")
-        yield Fleet(server, person, agent, agent_id, agent_token, repo, folder, clock)
+        running = Fleet(server, person, agent, agent_id, agent_token, repo, folder, clock)
+        stack.callback(running.end_runs)
+        yield running
 
 
 def until(found: Callable[[], bool], what: str) -> None:
@@ -331,15 +341,6 @@ def until(found: Callable[[], bool], what: str) -> None:
     while not found():
         assert time.monotonic() < deadline, f"{what}: not within {WAIT_S_MAX} s"
         threading.Event().wait(0.02)
-
-
-def _end_runs(home: Path) -> None:
-    """End what a test that failed has left: supervisors outlive whoever started them."""
-    for run in Journal(home).unsettled():
-        record = run.read()
-        if record.runner is not None and record.runner.pid != os.getpid() and is_alive(record.runner):
-            os.kill(record.runner.pid, signal.SIGKILL)
-        Crew(record.run_id, child=record.child).stop(BRISK)
 
 
 def _now() -> datetime:
