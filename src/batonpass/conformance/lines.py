@@ -15,7 +15,7 @@ from typing import Final
 from batonpass.conformance.grades import Grade, Graded
 from batonpass.conformance.proxy import Exchange
 from batonpass.conformance.scenarios import DECLINE, HORIZON_MS, SCENARIOS, root_of
-from batonpass.conformance.seen import GRANTS, Filing, Seen, leased, nonce_of
+from batonpass.conformance.seen import GRANTS, Seen, leased, nonce_of
 
 SUMMARY_CHARS_MAX: Final = 500
 BODY_BYTES_MAX: Final = 8192
@@ -189,7 +189,7 @@ def believes_the_graph(seen: Seen) -> Ruling:
     """Neither an exit code nor a word is a verdict: an edge is."""
     if seen.end is None:
         return None
-    filed = [filing.exchange for filing in seen.filings if filing.relates_to(seen.target)]
+    filed = [filing.exchange for filing in seen.about]
     if seen.is_resolved and filed:
         return Broken("the graph says resolved, and a report was filed as if it did not", filed[:1])
     if not seen.is_resolved and not filed:
@@ -211,7 +211,7 @@ def files_report(seen: Seen) -> Ruling:
     if seen.end is None:
         return None
     sent = [filing.exchange for filing in seen.filings]
-    found = [each for each in seen.filings if each.node.get("type") == "artifact" and each.relates_to(seen.target)]
+    found = [each for each in seen.about if each.node.get("type") == "artifact"]
     if not found:
         return Broken(f"no artifact with a relates-to edge to {seen.target} was sent", [seen.end, *sent])
     head = seen.scenario.says.splitlines()[0]
@@ -220,23 +220,21 @@ def files_report(seen: Seen) -> Ruling:
 
 def fits(seen: Seen) -> Ruling:
     """A long report is cut to what a node has room for."""
-    about = [filing for filing in seen.filings if filing.relates_to(seen.target)]
-    for filing in about:
+    for filing in seen.about:
         body, summary = str(filing.node.get("body", "")).encode(), str(filing.node.get("summary", ""))
         if len(body) > BODY_BYTES_MAX or len(summary) > SUMMARY_CHARS_MAX:
             why = f"a body of {len(body)} bytes and a summary of {len(summary)} characters"
             return Broken(why, [filing.exchange])
-    return KEPT if about else None
+    return KEPT if seen.about else None
 
 
 def files_once(seen: Seen) -> Ruling:
     """A report that is sent again is the same node."""
-    about = [filing for filing in seen.filings if filing.relates_to(seen.target)]
-    if not about:
+    if not seen.about:
         return None
-    if len({filing.id for filing in about}) > 1 or len(seen.reports) > 1:
-        return Broken("one report became several nodes", [filing.exchange for filing in about])
-    bold = [filing.exchange for filing in about if filing.exchange.sent.get("if_exists") != "skip"]
+    if len({filing.id for filing in seen.about}) > 1 or len(seen.reports) > 1:
+        return Broken("one report became several nodes", [filing.exchange for filing in seen.about])
+    bold = [filing.exchange for filing in seen.about if filing.exchange.sent.get("if_exists") != "skip"]
     return Broken("a report was sent without if_exists: skip", bold[:1]) if bold else KEPT
 
 
@@ -244,8 +242,7 @@ def releases_after(seen: Seen) -> Ruling:
     """The item goes back only when the graph has said that it has the report."""
     if not seen.releases:
         return None
-    landed = [filing.exchange.answered for filing in seen.filings if filing.landed and filing.relates_to(seen.target)]
-    early = [each for each in seen.releases if not landed or each.asked < min(landed)]
+    early = _unconfirmed(seen, seen.releases)
     return Broken("given back, and no report had been confirmed", early[:1]) if early else KEPT
 
 
@@ -258,7 +255,7 @@ def holds_on_refusal(seen: Seen) -> Ruling:
 
 def gives_back(seen: Seen) -> Ruling:
     """What is reported goes back into the pool."""
-    if not any(filing.landed and filing.relates_to(seen.target) for filing in seen.filings):
+    if seen.confirmed is None:
         return None
     if seen.given_back:
         return KEPT
@@ -285,18 +282,14 @@ def holds_unjudgeable(seen: Seen) -> Ruling:
 
 def says_unverified(seen: Seen) -> Ruling:
     """The report about what can't be judged says so."""
-    about = [filing for filing in seen.filings if filing.relates_to(seen.target)]
-    if not about:
+    if not seen.about:
         return None
-    said = " ".join(str(about[0].node.get(key, "")) for key in ("title", "summary", "body")).lower()
-    return KEPT if "not verified" in said else Broken("the report does not say: not verified", [about[0].exchange])
+    filing = seen.about[0]
+    said = " ".join(str(filing.node.get(key, "")) for key in ("title", "summary", "body")).lower()
+    return KEPT if "not verified" in said else Broken("the report does not say: not verified", [filing.exchange])
 
 
 # --- declining --------------------------------------------------------------------------------------------------------
-
-
-def _findings(seen: Seen) -> list[Filing]:
-    return [each for each in seen.filings if each.node.get("type") == "finding" and each.relates_to(seen.target)]
 
 
 def files_decline(seen: Seen) -> Ruling:
@@ -304,7 +297,7 @@ def files_decline(seen: Seen) -> Ruling:
     if seen.end is None:
         return None
     sent = [filing.exchange for filing in seen.filings]
-    found = _findings(seen)
+    found = [each for each in seen.about if each.node.get("type") == "finding"]
     if not found:
         return Broken(f"no finding with a relates-to edge to {seen.target} was sent", [seen.end, *sent])
     rest = DECLINE.splitlines()[-1]
@@ -324,12 +317,16 @@ def releases_decline_after(seen: Seen) -> Ruling:
     """A declined item's stamp and lease go when the finding is in the graph."""
     if seen.end is None:
         return None
-    landed = [filing.exchange.answered for filing in seen.filings if filing.landed and filing.relates_to(seen.target)]
     stamps = [each for each in seen.settling if each.path == f"/v1/nodes/{seen.target}/readiness"]
-    early = [each for each in [*stamps, *seen.releases] if not landed or each.asked < min(landed)]
+    early = _unconfirmed(seen, [*stamps, *seen.releases])
     if early:
         return Broken("stamp or lease went, and no finding had been confirmed", early[:1])
     return KEPT if seen.given_back else Broken("the declined item was not given back", [seen.end])
+
+
+def _unconfirmed(seen: Seen, calls: Sequence[Exchange]) -> list[Exchange]:
+    """Return those of `calls` that were sent before the graph had said that it has the report."""
+    return [each for each in calls if seen.confirmed is None or each.asked < seen.confirmed]
 
 
 def _asked_for(exchange: Exchange) -> Sequence[object]:

@@ -103,6 +103,16 @@ class Seen:
         return tuple(_filings(self.settling))
 
     @cached_property
+    def about(self) -> tuple[Filing, ...]:
+        """Return those of the filings that relate to the item."""
+        return tuple(filing for filing in self.filings if filing.relates_to(self.target))
+
+    @cached_property
+    def confirmed(self) -> int | None:
+        """Return when the graph had first said that it has one of these; None if it never did."""
+        return min((filing.exchange.answered for filing in self.about if filing.landed), default=None)
+
+    @cached_property
     def releases(self) -> tuple[Exchange, ...]:
         """Return every attempt to give the item back, a park included."""
         paths = {f"/v1/nodes/{self.target}/release", f"/v1/nodes/{self.target}/reserve", "/v1/queue/release"}
