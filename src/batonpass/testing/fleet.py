@@ -23,7 +23,7 @@ import sys
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -68,10 +68,9 @@ WAIT_S_MAX: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class WorkerProcess:
-    """A worker in a process of its own, and the home its runs are kept in."""
+    """A worker in a process of its own."""
 
     process: subprocess.Popen[str]
-    home: Path
 
     def died(self) -> int:
         """Wait until the process has ended, by itself or at a point armed to kill it, and return its status."""
@@ -81,15 +80,6 @@ class WorkerProcess:
         """Wait until the process has ended, and return what it said."""
         out, _ = self.process.communicate(timeout=END_S_MAX)
         return out
-
-    def stop(self) -> None:
-        """Freeze the process, as a suspended machine does."""
-        self.process.send_signal(signal.SIGSTOP)
-        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOWAIT)
-
-    def resume(self) -> None:
-        """Let a frozen process go on."""
-        self.process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         """End the process as kill -9 does; safe twice."""
@@ -166,16 +156,15 @@ class Fleet:
 
     @contextmanager
     def worker(
-        self, *command: str, project: str, points: str = "", home: Path | None = None, token: str | None = None
+        self, *command: str, project: str, points: str = "", home: Path | None = None
     ) -> Iterator[WorkerProcess]:
         """Start a worker for one round; it is killed at the end of the block if it has not ended by then."""
-        home = home or self.folder / "baton"
         argv = [sys.executable, "-m", "batonpass.testing.round", "--", *command]
         environ = {
             **self.repo.person,
             "BATON_SERVER": self.server.url,
-            "BATON_TOKEN": token or self.agent_token,
-            "BATON_HOME": str(home),
+            "BATON_TOKEN": self.agent_token,
+            "BATON_HOME": str(home or self.settings.home),
             "BATON_PROJECT": project,
         }
         process = subprocess.Popen(
@@ -187,11 +176,10 @@ class Fleet:
             text=True,
         )
         with process:
-            worker = WorkerProcess(process, home)
+            worker = WorkerProcess(process)
             try:
                 yield worker
             finally:
-                worker.resume()
                 worker.kill()
 
     @property
@@ -230,7 +218,7 @@ class Fleet:
         ground = launch.survey(order, settings)
         record = launch.new_record(order, ground, server=graph.server, caller=graph.caller(), now=_now())
         armed = {name: value for name, value in environment(points).items() if name in _ARMING}
-        starter = _Remembering(ByProcess(server=self.server.url, token=self.agent_token, extra=armed))
+        starter = _Remembering(self._starter(armed))
         launcher = Launcher(graph, settings, _now, starter)
         with Journal(settings.home).create(record) as run:
             taken = graph.next(project=None, accept=Accept.READY, candidates=[node], dispatch=record.dispatch)
@@ -251,7 +239,6 @@ class Fleet:
     def take_up(self) -> list[str]:
         """Settle, as any worker's start does, every run that was left on this box; return what the worker said."""
         said: list[str] = []
-        starter = ByProcess(server=self.server.url, token=self.agent_token)
         reap(
             Worker(
                 graph=ServerGraph(self.agent),
@@ -260,7 +247,7 @@ class Fleet:
                 now=_now,
                 interrupted=threading.Event(),
                 say=said.append,
-                starter=starter,
+                starter=self._starter(),
             )
         )
         return said
@@ -269,8 +256,7 @@ class Fleet:
         """Do a worker's next round here and now, with `command` for whatever it takes; return what it said."""
         order = self.order(*command or ("true",), project=project)
         said: list[str] = []
-        starter = ByProcess(server=self.server.url, token=self.agent_token)
-        run_once(ServerGraph(self.agent), self.settings, order, starter=starter, say=said.append)
+        run_once(ServerGraph(self.agent), self.settings, order, starter=self._starter(), say=said.append)
         return said
 
     def offered(self, project: str) -> list[NodeId]:
@@ -280,8 +266,8 @@ class Fleet:
 
     def runs(self, project: str, *, home: Path | None = None) -> list[tuple[RunFolder, RunRecord]]:
         """Return the runs of a project that a home has on record, the oldest first."""
-        folders = Journal(home or self.folder / "baton").runs()
-        return [(run, record) for run in folders if (record := run.read()).project == project]
+        known = Journal(home or self.settings.home).records()
+        return [(run, record) for run, record in known if record.project == project]
 
     def end_runs(self) -> None:
         """End what a test has left, as kill -9 does: supervisors outlive whoever started them."""
@@ -317,6 +303,9 @@ class Fleet:
         """Return the nodes that relate to `node`: its reports and findings."""
         edges = self.person.edges(node, direction="in", types=["relates-to"]).edges
         return [NodeId(edge.src) for edge in edges]
+
+    def _starter(self, armed: Mapping[str, str] | None = None) -> ByProcess:
+        return ByProcess(server=self.server.url, token=self.agent_token, extra=armed or {})
 
 
 @contextmanager
