@@ -30,8 +30,6 @@ from typing import Final
 import platformdirs
 
 FOLDER_VARIABLE: Final = "BATON_TEST_AGENTS"
-NOBODY: Final = "http://127.0.0.1:9/"
-"""Where nobody listens."""
 INSTALL_S_MAX: Final = 300.0
 """How long npm may take; the largest takes some 10 s from a near registry."""
 VERSION_S_MAX: Final = 60.0
@@ -190,11 +188,11 @@ def _install(package: Package, folder: Path) -> None:
         raise NotInstalled(failed.read_text())
     try:
         _run_npm(package, folder)
-        told = _version(package, folder)
+        _require_version(package, folder)
     except NotInstalled as reason:
         failed.write_text(str(reason))
         raise
-    (folder / _DONE).write_text(f"{told}\n")
+    (folder / _DONE).write_text(f"{package.version}\n")
     failed.unlink(missing_ok=True)
 
 
@@ -219,8 +217,8 @@ def _run_npm(package: Package, folder: Path) -> None:
         raise NotInstalled(f"{package.name} is not installed: npm ended with {done.returncode}: {said}")
 
 
-def _version(package: Package, folder: Path) -> str:
-    """Return what the program says its version is, which must be the pinned one: it can then be started at all."""
+def _require_version(package: Package, folder: Path) -> None:
+    """Refuse a program that does not say that it is of the pinned version: one that does can be started at all."""
     program = _program(package, folder)
     # It may unpack things into its home, and must not look into the person's.
     environ = {"PATH": os.environ["PATH"], "HOME": str(folder / "home"), "LANG": "C.UTF-8"}
@@ -241,7 +239,6 @@ def _version(package: Package, folder: Path) -> str:
     if done.returncode != 0 or not re.search(rf"(?<![\d.]){re.escape(package.version)}(?![\d.]*\d)", told):
         said = " ".join((told + done.stderr.decode(errors="replace")).split())[:REASON_CHARS_MAX]
         raise NotInstalled(f"{package.name} does not say that it is {package.version}: {said}")
-    return package.version
 
 
 def _program(package: Package, folder: Path) -> Path:
